@@ -1,0 +1,5 @@
+"""pi agents in notebooks."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
