@@ -17,7 +17,9 @@ $(VENV)/.stamp: pyproject.toml
 	  { echo "piweb-jupyter needs Python 3.11 or newer: make venv PYTHON=/path/to/python3.11"; exit 1; }
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(PY) -m pip install --quiet --editable . --group dev
+	$(PY) -m pip install --quiet --group build
+	@$(PY) hatch_build.py bundle
+	$(PY) -m pip install --quiet --no-build-isolation --editable . --group dev
 	@touch $@
 
 bundles: $(VENV)/.stamp

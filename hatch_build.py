@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,9 @@ def install_packages(root: Path) -> None:
 
 
 def bundle(root: Path, *flags: str) -> None:
-    """Write `static/`."""
+    """Write `static/`, unless it is up to date."""
+    if not flags and are_bundles_fresh(root):
+        return
     install_packages(root)
     node, _ = find_node()
     subprocess.run([node, root / "tools" / "bundle.mjs", *flags], cwd=root, check=True)
@@ -102,7 +105,11 @@ def check_types(root: Path) -> None:
 
 def main(job: str) -> int:
     root = Path(__file__).parent
-    jobs = {"bundle": bundle, "check": check_types, "watch": lambda root: bundle(root, "--watch")}
+    jobs: dict[str, Callable[[Path], None]] = {
+        "bundle": bundle,
+        "check": check_types,
+        "watch": lambda root: bundle(root, "--watch"),
+    }
     try:
         jobs[job](root)
     except subprocess.CalledProcessError as failure:
