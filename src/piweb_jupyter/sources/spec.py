@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Literal, TypeAlias
 
 __all__ = ["Fingerprint", "Kind", "LaunchSpec", "list_changes", "take_fingerprint"]
@@ -23,8 +25,9 @@ _MOST_FILES = 500
 _DEEPEST = 4
 
 _PATTERNS: dict[Kind, tuple[str, ...]] = {
-    "python": (".py", ".js", ".css", ".json", ".toml"),
-    "pi-web": (".ts", ".js", ".mjs", ".cjs", ".json", ".md"),
+    # No other .json or .toml: agents keep their own data in such files.
+    "python": (".py", ".js", ".css", "pyproject.toml"),
+    "pi-web": (".ts", ".js", ".mjs", ".cjs", ".md", "package.json"),
     "pi": (".ts", ".js", ".mjs", ".json", ".md"),
     "command": (),
 }
@@ -48,6 +51,13 @@ class LaunchSpec:
     entry: Path | None = None
     model: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trust_key(self) -> str:
+        """What trust is remembered for: the resolved path; for a command, also its words."""
+        if self.kind == "command":
+            return f"{self.path} $ {shlex.join(self.argv)}"
+        return str(self.path)
 
     def is_same_source(self, other: LaunchSpec) -> bool:
         """True when both start the same thing; options may differ."""
@@ -98,8 +108,12 @@ def _walk(spec: LaunchSpec) -> Iterator[tuple[Path, os.stat_result]]:
     suffixes = _PATTERNS[spec.kind]
     if not suffixes:
         return
-    if spec.path.is_file():
-        yield spec.path, spec.path.stat()
+    try:
+        stat = spec.path.stat()
+    except OSError:
+        return
+    if not S_ISDIR(stat.st_mode):
+        yield spec.path, stat
         return
     # Of a directory that pi works in, only pi's own folder is the source; the rest is its work.
     root = spec.path / ".pi" if spec.kind == "pi" else spec.path
