@@ -1,0 +1,263 @@
+"""The conversation plane of one session: prompts up; events down, folded; questions answered."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import PiwebError, RequestError
+from ..wire.frames import ClearQueueResult, RouteResult, encode_clear_queue
+from ..wire.json import JSON
+from ..wire.rpc import (
+    QUESTION_METHODS,
+    AgentStart,
+    Event,
+    Response,
+    UiRequest,
+    encode_ui_answer,
+)
+from .questions import Question, Questions
+from .requests import Request, Requests
+from .transcript import Op, RunSummary, Transcript
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from .session import AgentSession
+
+__all__ = ["Chat"]
+
+# pi-web's time for a slash command to start a run; if it does not, it was none.
+_SLASH_PATIENCE = 1.5
+
+R = TypeVar("R")
+
+
+class Chat:
+    """What is said in one session. The transcript changes under one lock, mostly on `piweb-io`."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._lock = threading.RLock()
+        self._ids = itertools.count(1)
+        self._turn: Turn | None = None
+        self._results: dict[str, Callable[[], None]] = {}
+        self.transcript = Transcript()
+        self.questions = Questions()
+        self.model = ""
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.transcript.meta.get("busy"))
+
+    def read(self, fn: Callable[[Transcript], R]) -> R:
+        """Read the transcript while nothing changes it, and the listener has heard all of it."""
+        with self._lock:
+            return fn(self.transcript)
+
+    def change(self, fn: Callable[[Transcript], list[Op]]) -> None:
+        """Change the transcript, and tell it."""
+        with self._lock:
+            self._session.news.transcript(fn(self.transcript))
+
+    def summarise(self, start: int) -> RunSummary:
+        with self._lock:
+            return self.transcript.run_summary(start)
+
+    # ------------------------------------------------------------ up
+
+    @property
+    def _requests(self) -> Requests:
+        return self._session.requests
+
+    def prompt(self, text: str, images: tuple[dict[str, str], ...]) -> Turn:
+        session = self._session
+        with self._lock:
+            if self.busy or (self._turn is not None and not self._turn.done):
+                raise RequestError(
+                    "prompt",
+                    f"{session.name} is still answering; wait for the turn, or use "
+                    "session.steer(text) to reach it now or session.follow_up(text) for afterwards",
+                )
+            turn = self._turn = Turn(self, text, len(self.transcript.messages))
+        fields: dict[str, JSON] = {"message": text}
+        if images:
+            fields["images"] = list(images)
+
+        def go(error: PiwebError | None) -> None:
+            if error is None:
+                self._requests.send("prompt", fields, lambda r: self._on_prompt_answer(turn, r))
+            else:
+                self._finish(turn, error)
+
+        if not session.when_ready(go):
+            go(session.gone())
+        return turn
+
+    def say(self, command: str, text: str) -> None:
+        """`steer` or `follow_up`; a refusal shows in the chat."""
+        session = self._session
+
+        def go(error: PiwebError | None) -> None:
+            if error is None:
+                self._requests.send(command, {"message": text}, self._note_refusal)
+            else:
+                self.change(lambda t: t.note("error", str(error)))
+
+        if not session.when_ready(go):
+            if (gone := session.gone()) is not None:
+                raise gone
+            go(None)
+
+    def abort(self) -> list[str]:
+        session = self._session
+        # pi's abort waits for an open dialog, so that goes first; and pi keeps its queue over an
+        # abort and sends it with the next prompt, so that is taken back.
+        self._cancel_questions()
+        queue = self.transcript.meta.get("queue") or {}
+        returned = [*queue.get("steering", ()), *queue.get("followUp", ())]
+        if returned:
+            self.take_queue(lambda: None)
+        if session.lifecycle == "ready":
+            self._requests.send("abort", {})
+        return returned
+
+    def take_queue(self, then: Callable[[], None]) -> tuple[list[str], list[str]]:
+        """Empty the agent's queue; what was in it, as last heard. `then` runs on `piweb-io`."""
+        session = self._session
+        queue = self.transcript.meta.get("queue") or {}
+        texts = list(queue.get("steering", ())), list(queue.get("followUp", ()))
+        if session.spec.kind == "pi-web":
+            # pi 0.80, inside pi-web's runner, has no command for it; pi-web has a frame.
+            id_ = f"q{next(self._ids)}"
+            self._results[id_] = then
+            session.write_quietly(encode_clear_queue(id_))
+        else:
+            self._requests.send("clear_queue", {}, lambda _: then())
+        return texts
+
+    def answer(self, question_id: str, value: str | bool | None) -> bool:
+        answer = self.questions.answer(question_id, value)
+        if answer is None:
+            return False
+        self._session.write_quietly(encode_ui_answer(answer))
+        self._session.news.question()
+        return True
+
+    def request(self, command: str, timeout: float, fields: dict[str, JSON]) -> JSON:
+        return self._requests.send(command, fields, self._note_answer).wait(timeout)
+
+    # ------------------------------------------------------------ down
+
+    def take_event(self, event: Event) -> None:
+        was_busy = self.busy
+        if type(event) is AgentStart and self._turn is not None:
+            self._turn.started = True
+        self.change(lambda t: t.apply(event))
+        if was_busy and not self.busy:
+            self._cancel_questions()
+            if (turn := self._turn) is not None and turn.started:
+                self._finish(turn, None)
+        self._session.news.event(event)
+
+    def take_ui_request(self, request: UiRequest) -> None:
+        if request.method not in QUESTION_METHODS:
+            self.change(lambda t: t.apply_ui(request))
+            return
+        question = self.questions.add(request)
+        if question.timeout is not None:
+            # pi resolves it by itself and says nothing, so the timer is ours.
+            self._session.later(question.timeout / 1000, lambda: self._expire(question))
+        self._session.news.question(question.id)
+
+    def take_result(self, result: ClearQueueResult | RouteResult) -> None:
+        if (then := self._results.pop(result.id, None)) is not None:
+            then()
+
+    def take_state(self, response: Response) -> None:
+        """Learn the model from whatever answer tells it."""
+        data = response.data
+        if type(data) is not dict:
+            return
+        match response.command:
+            case "get_state" | "cycle_model":
+                model, level = data.get("model"), data.get("thinkingLevel")
+            case "set_model":
+                model, level = data, None
+            case _:
+                return
+        changed: dict[str, JSON] = {}
+        if type(model) is dict:
+            name, provider = model.get("id"), model.get("provider")
+            known = type(name) is str and name not in ("", "unknown")
+            prefix = f"{provider}/" if type(provider) is str and provider else ""
+            self.model = f"{prefix}{name}" if known else ""
+            changed["model"] = self.model
+        if type(level) is str:
+            changed["thinkingLevel"] = level
+        if changed:
+            self.change(lambda t: t.set_meta(changed))
+            self._session.news.lifecycle()
+
+    def take_messages(self, request: Request) -> None:
+        data = request.response.data if request.response is not None else None
+        if type(data) is dict and type(data.get("messages")) is list:
+            messages = data["messages"]
+            self.change(lambda t: t.load(messages))
+
+    def end(self, error: PiwebError) -> None:
+        """The agent is gone: the turn, the questions and whoever waits are told."""
+        self.questions.cancel_all()
+        self._session.news.question()
+        self.change(lambda t: t.end(str(error)))
+        if (turn := self._turn) is not None:
+            self._finish(turn, error)
+        waiting, self._results = self._results, {}
+        for then in waiting.values():
+            then()
+
+    def _on_prompt_answer(self, turn: Turn, request: Request) -> None:
+        response = request.response
+        if response is None:
+            self._finish(turn, request.error)
+        elif not response.success:
+            error = response.error or "the agent refused the prompt"
+            self.change(lambda t: t.note("error", error))
+            self._finish(turn, RequestError("prompt", error))
+        elif type(response.data) is dict and response.data.get("disposition") == "handled":
+            self._finish(turn, None)
+        elif turn.prompt.startswith("/") and not turn.started:
+            self._session.later(
+                _SLASH_PATIENCE, lambda: None if turn.started else self._finish(turn, None)
+            )
+
+    def _finish(self, turn: Turn, error: PiwebError | None) -> None:
+        with self._lock:
+            if self._turn is turn:
+                self._turn = None
+        turn.finish(self.summarise(turn.start), error)
+
+    def call(self, fn: Callable[..., None], turn: Turn) -> None:
+        """Hand a callback of the user's to the callback thread."""
+        self._session.news.call(fn, turn)
+
+    def _note_refusal(self, request: Request) -> None:
+        response = request.response
+        if response is not None and not response.success:
+            self.change(lambda t: t.note("error", response.error))
+
+    def _note_answer(self, request: Request) -> None:
+        if request.response is not None and request.response.success:
+            self.take_state(request.response)
+
+    def _cancel_questions(self) -> None:
+        answers = self.questions.cancel_all()
+        for answer in answers:
+            self._session.write_quietly(encode_ui_answer(answer))
+        if answers:
+            self._session.news.question()
+
+    def _expire(self, question: Question) -> None:
+        if self.questions.expire(question):
+            self._session.news.question()

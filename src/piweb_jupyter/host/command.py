@@ -1,0 +1,218 @@
+"""One command to a surface: its id, actor, stage and outcome.
+
+A command is `sent` (by a view), `received` (by the kernel), `written` (to the pipe), `running` (in
+the agent), then `done`, `failed`, `cancelled` or `lost` (nobody waits for it any more: it timed
+out, was forgotten, or the agent died).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ..errors import PiwebError, SurfaceCommandError
+from ..wire.frames import CommandResult
+from ..wire.json import JSON
+from ..wire.surface import Actor
+
+if TYPE_CHECKING:
+    from .ledger import CommandLedger
+
+__all__ = ["COMMAND_TIMEOUT", "Command", "JournalEntry", "Stage", "read_outcome"]
+
+Stage: TypeAlias = Literal[
+    "sent", "received", "written", "running", "done", "failed", "cancelled", "lost"
+]
+
+# From the write to the agent until it is accepted or done; pi-web's ui-rpc limit.
+COMMAND_TIMEOUT = 15.0
+
+_FINAL = frozenset({"done", "failed", "cancelled", "lost"})
+
+
+@dataclass(slots=True, frozen=True)
+class JournalEntry:
+    """A finished command. `args` is canonical JSON (sorted keys); None where it was too large."""
+
+    time: float
+    domain: str
+    action: str
+    args: str | None
+    actor: Actor
+    ok: bool
+    code: str
+    rev_before: int
+    rev_after: int
+
+    def __repr__(self) -> str:
+        outcome = "ok" if self.ok else self.code
+        return f"<{self.domain}.{self.action} by {self.actor}: {outcome}, rev {self.rev_after}>"
+
+
+class Command:
+    """One command to one surface, on its way or finished. Awaitable.
+
+    `id` is its sender's (a view's, or the host's own); `correlation_id` is the wire's. `data` is
+    what the handler returned; what the state now is, is in the surface's snapshot.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_ledger",
+        "_lock",
+        "action",
+        "actor",
+        "correlation_id",
+        "data",
+        "deadline",
+        "domain",
+        "epoch",
+        "error",
+        "frame",
+        "id",
+        "rev_after",
+        "rev_before",
+        "stage",
+        "time",
+        "timeout",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        ledger: CommandLedger,
+        id_: str,
+        correlation_id: str,
+        domain: str,
+        action: str,
+        actor: Actor,
+        epoch: int,
+        frame: bytes,
+        timeout: float,
+        watched: bool,
+    ) -> None:
+        self._ledger = ledger
+        # A bare lock, held until the command is settled: an Event costs a waiter 5 µs more.
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._callbacks: list[Callable[[Command], None]] | None = None
+        self.id = id_
+        self.correlation_id = correlation_id
+        self.domain = domain
+        self.action = action
+        self.actor: Actor = actor
+        self.epoch = epoch
+        self.frame = frame
+        self.timeout = timeout
+        self.watched = watched
+        self.stage: Stage = "received"
+        self.data: JSON = None
+        self.error: PiwebError | None = None
+        self.time = time.time()
+        self.deadline = 0.0
+        self.rev_before = -1
+        self.rev_after = -1
+
+    def __repr__(self) -> str:
+        return f"<Command {self.domain}.{self.action}: {self.stage}>"
+
+    @property
+    def done(self) -> bool:
+        """Whether it is settled, one way or another."""
+        return self.stage in _FINAL
+
+    def result(self, timeout: float | None = None) -> JSON:
+        """Wait for the outcome; return what the handler returned.
+
+        Args:
+            timeout: Seconds to wait here; None waits as long as the command itself may take.
+
+        Raises:
+            SurfaceCommandError: If the command did not succeed (`code` says why).
+            AgentExitedError: If the agent died before it answered.
+            TimeoutError: If `timeout` passed; the command goes on.
+        """
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError(f"{self.domain}.{self.action} is {self.stage} after {timeout:g} s")
+        self._lock.release()
+        if self.error is not None:
+            raise self.error
+        return self.data
+
+    def cancel(self) -> None:
+        """Ask the agent to stop it. An agent that cannot be asked is no longer waited for."""
+        self._ledger.cancel(self)
+
+    def forget(self) -> None:
+        """Stop waiting. The work may go on in the agent; its progress shows in the state."""
+        self._ledger.forget(self, "lost", "ABORTED", "no longer waited for")
+
+    def add_done_callback(self, fn: Callable[[Command], None]) -> None:
+        """Have `fn(command)` called on `piweb-callbacks` once it is settled."""
+        with self._ledger.settling:
+            if not self.done:
+                self._callbacks = [*(self._callbacks or ()), fn]
+                return
+        self._ledger.call(fn, self)
+
+    def __await__(self) -> Generator[Any, None, JSON]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> JSON:
+        loop = asyncio.get_running_loop()
+        settled = asyncio.Event()
+
+        def wake(_: Command) -> None:
+            loop.call_soon_threadsafe(settled.set)
+
+        self.add_done_callback(wake)
+        try:
+            await settled.wait()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        return self.result(0)
+
+    def settle(
+        self, stage: Stage, data: JSON = None, error: PiwebError | None = None
+    ) -> list[Callable[[Command], None]] | None:
+        """Note the outcome and wake every waiter. Called once, under the ledger's settling lock."""
+        self.data = data
+        self.error = error
+        self.stage = stage
+        callbacks, self._callbacks = self._callbacks, None
+        self._lock.release()
+        return callbacks
+
+    def entry(self) -> JournalEntry:
+        """This command as an entry of the journal."""
+        import orjson
+
+        args: str | None = None
+        if self.frame:
+            payload = orjson.loads(self.frame)["request"]["payload"]
+            args = orjson.dumps(payload.get("args", {}), option=orjson.OPT_SORT_KEYS).decode()
+        code = self.error.code if isinstance(self.error, SurfaceCommandError) else ""
+        return JournalEntry(
+            self.time,
+            self.domain,
+            self.action,
+            args,
+            self.actor,
+            self.error is None,
+            code or (type(self.error).__name__ if self.error else ""),
+            self.rev_before,
+            self.rev_after,
+        )
+
+
+def read_outcome(result: CommandResult) -> tuple[Stage, SurfaceCommandError | None]:
+    """The stage and the error that a result line stands for."""
+    if result.ok:
+        return "done", None
+    error = SurfaceCommandError(result.code, result.message, details=result.details)
+    return ("cancelled" if result.code == "cancelled" else "failed"), error

@@ -1,0 +1,262 @@
+"""The commands of a session: each runs once, each is settled, the finished ones are kept.
+
+A command that nobody answers is lost after its time; one that the agent has begun is not. Commands
+given before the agent is ready wait for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..errors import (
+    AgentBusyError,
+    AgentExitedError,
+    PiwebError,
+    StateValueError,
+    SurfaceCommandError,
+)
+from ..wire.frames import (
+    CommandResult,
+    CommandStarted,
+    SurfaceCommand,
+    encode_command_cancel,
+    encode_surface_command,
+)
+from ..wire.json import JSON, dumps_strict
+from ..wire.surface import Actor, surface_key
+from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, read_outcome
+
+if TYPE_CHECKING:
+    from .session import AgentSession
+
+__all__ = ["LEDGER_SIZE", "CommandLedger"]
+
+# Ids remembered so that a resend does not run twice, and finished commands kept in the journal.
+LEDGER_SIZE = 10_000
+
+# Results and arguments above this size are not kept in the journal.
+_KEEP_BYTES = 64 * 1024
+
+
+class CommandLedger:
+    """Every command of one session, from its sender to its outcome. Safe from any thread.
+
+    A command is in `pending` from just before it is written until it is settled; dict operations
+    are atomic under the GIL, and whoever pops it settles it, so it is settled once.
+    """
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self.settling = threading.Lock()
+        self.pending: dict[str, Command] = {}
+        self._seen: OrderedDict[str, Command] = OrderedDict()
+        self._finished: deque[Command] = deque(maxlen=LEDGER_SIZE)
+        self._expiry_at = float("inf")
+
+    def __repr__(self) -> str:
+        return f"<CommandLedger: {len(self.pending)} pending, {len(self._finished)} finished>"
+
+    # ------------------------------------------------------------ out
+
+    def submit(
+        self,
+        domain: str,
+        action: str,
+        args: JSON,
+        actor: Actor,
+        timeout: float = COMMAND_TIMEOUT,
+        id_: str | None = None,
+        if_rev: int | None = None,
+        epoch: int | None = None,
+    ) -> Command:
+        """Take a command on; see `Surface.submit`. What goes wrong later is the command's error.
+
+        Raises:
+            StateValueError: If the arguments are not JSON.
+        """
+        session = self._session
+        correlation_id = f"c{next(self._ids)}"
+        try:
+            frame = encode_surface_command(
+                SurfaceCommand(correlation_id, domain, action, args, actor, if_rev)
+            )
+        except (TypeError, ValueError):
+            dumps_strict(args, f"the arguments of {action!r}")
+            raise StateValueError(f"the arguments of {action!r} are not JSON") from None
+        command = Command(
+            self,
+            id_ or correlation_id,
+            correlation_id,
+            domain,
+            action,
+            actor,
+            session.epoch,
+            frame,
+            timeout,
+            id_ is not None,
+        )
+        if id_ is not None and (known := self._first(command)) is not command:
+            return known
+        if epoch is not None and epoch != session.epoch:
+            text = "the agent was started again since this was clicked"
+            self._settle(command, "failed", error=SurfaceCommandError("stale", text))
+        elif session.lifecycle == "ready" or not session.when_ready(
+            lambda error: self._release(command, error)
+        ):
+            self._write(command)
+        return command
+
+    def cancel(self, command: Command) -> None:
+        """Ask the agent to stop a command, where it can be asked; else wait for it no longer."""
+        if command.done:
+            return
+        if command.correlation_id not in self.pending:
+            self.forget(command, "cancelled", "cancelled", "cancelled before it was sent")
+        elif self._session.spec_of(command.domain) is not None:
+            self._session.write_quietly(encode_command_cancel(command.correlation_id))
+        else:
+            text = "no longer waited for; it may still run"
+            self.forget(command, "cancelled", "cancelled", text)
+
+    def forget(self, command: Command, stage: Stage, code: str, message: str) -> None:
+        """Settle a command without the agent."""
+        self.pending.pop(command.correlation_id, None)
+        self._settle(command, stage, error=SurfaceCommandError(code, message))
+
+    def call(self, fn: Callable[..., None], command: Command) -> None:
+        """Hand a callback of the user's to the callback thread."""
+        self._session.news.call(fn, command)
+
+    def _first(self, command: Command) -> Command:
+        """Remember a command under its sender's id; the one that had it before, if one had."""
+        with self._lock:
+            held = self._seen.setdefault(command.id, command)
+            if held is command and len(self._seen) > LEDGER_SIZE:
+                self._seen.popitem(last=False)
+            return held
+
+    def _release(self, command: Command, error: PiwebError | None) -> None:
+        if command.done:
+            return
+        if error is None:
+            self._write(command)
+        else:
+            self._settle(command, "failed", error=error)
+
+    def _write(self, command: Command) -> None:
+        session = self._session
+        gone = session.gone()
+        if gone is not None:
+            self._settle(command, "failed", error=gone)
+            return
+        held = session.mirror.get(surface_key(command.domain))
+        if held is not None:
+            command.rev_before = held.rev
+        command.deadline = deadline = time.monotonic() + command.timeout
+        command.stage = "written"
+        self.pending[command.correlation_id] = command
+        try:
+            session.write(command.frame)
+        except (AgentExitedError, AgentBusyError) as exc:
+            if self.pending.pop(command.correlation_id, None) is not None:
+                self._settle(command, "lost", error=session.gone() or exc)
+            return
+        if (
+            session.lifecycle != "ready"
+            and self.pending.pop(command.correlation_id, None) is command
+        ):
+            # It ended between the check and the write, and has told those that waited then.
+            self._settle(command, "lost", error=session.gone() or AgentExitedError(None))
+            return
+        if deadline < self._expiry_at:
+            self._expiry_at = deadline
+            session.later(command.timeout, self._expire)
+        if command.watched:
+            session.news.command(command)
+
+    # ------------------------------------------------------------ back
+
+    def take_started(self, started: CommandStarted) -> None:
+        """The agent has accepted a command: from now on it may take its time."""
+        command = self.pending.get(started.correlation_id)
+        if command is not None and not command.done:
+            command.stage = "running"
+            if command.watched:
+                self._session.news.command(command)
+
+    def take_result(self, result: CommandResult, size: int) -> None:
+        """The agent has answered. A late answer to a lost command is nobody's."""
+        command = self.pending.pop(result.correlation_id, None)
+        if command is None:
+            return
+        held = self._session.mirror.get(surface_key(command.domain))
+        if held is not None:
+            command.rev_after = held.rev
+        stage, error = read_outcome(result)
+        self._settle(command, stage, result.data, error, size)
+
+    def fail_all(self, error: PiwebError) -> None:
+        """The agent is gone: every pending command is lost."""
+        while self.pending:
+            _, command = self.pending.popitem()
+            self._settle(command, "lost", error=error)
+
+    def seen(self, id_: str) -> Command | None:
+        """The command that a view sent under that id, among the last `LEDGER_SIZE`."""
+        return self._seen.get(id_)
+
+    def journal(self, domain: str | None = None) -> list[JournalEntry]:
+        """The finished commands, oldest first."""
+        return [
+            command.entry()
+            for command in list(self._finished)
+            if domain is None or command.domain == domain
+        ]
+
+    def _settle(
+        self,
+        command: Command,
+        stage: Stage,
+        data: JSON = None,
+        error: PiwebError | None = None,
+        size: int = 0,
+    ) -> None:
+        with self.settling:
+            if command.done:
+                return
+            callbacks = command.settle(stage, data, error)
+        if command.watched:
+            self._session.news.command(command)
+            if size > _KEEP_BYTES:
+                command.data = None
+        if len(command.frame) > _KEEP_BYTES:
+            command.frame = b""
+        self._finished.append(command)
+        for fn in callbacks or ():
+            self.call(fn, command)
+
+    def _expire(self) -> None:
+        """On `piweb-io`: what was not accepted in time is lost; look again when the next is due."""
+        now = time.monotonic()
+        following = float("inf")
+        for command in list(self.pending.values()):
+            if command.stage != "written":
+                continue
+            if command.deadline > now:
+                following = min(following, command.deadline)
+                continue
+            text = (
+                f"{command.domain}.{command.action} was not accepted within "
+                f"{command.timeout:g} s; it may still run, watch the state"
+            )
+            self.forget(command, "lost", "TIMEOUT", text)
+        self._expiry_at = following
+        if following != float("inf"):
+            self._session.later(max(0.0, following - now), self._expire)

@@ -1,0 +1,104 @@
+"""The kernel's copy of the agent's state: the last value of each key, guarded by (epoch, rev)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..wire.frames import Cause, StateFrame
+from ..wire.json import JSON, loads
+
+__all__ = ["Snapshot", "StateMirror"]
+
+
+@dataclass(slots=True, frozen=True)
+class Snapshot:
+    """One key's state as the agent last sent it.
+
+    `line` is the whole frame, clean JSON, whose `value` is the state: it goes to a browser as it
+    is. `stale` means that it belongs to an agent life that is over; `deleted` that it is a
+    tombstone, kept so that nothing older can come back.
+    """
+
+    key: str
+    epoch: int
+    rev: int
+    line: bytes
+    deleted: bool = False
+    stale: bool = False
+    cause: Cause | None = None
+
+    def value(self) -> JSON:
+        """The state, decoded afresh: changing what you got changes nothing."""
+        return None if self.deleted else loads(self.line).get("value")
+
+    @property
+    def version(self) -> tuple[int, int]:
+        return (self.epoch, self.rev)
+
+
+class StateMirror:
+    """Last-value store that takes only what is newer.
+
+    `apply`, `begin_epoch` and `drop_stale` have one caller, the session's I/O thread; reading is
+    safe from any thread. Epochs are compared inside one kernel only.
+    """
+
+    def __init__(self) -> None:
+        self._snapshots: dict[str, Snapshot] = {}
+        self._epoch = 0
+        self.gaps = 0
+
+    def apply(self, frame: StateFrame) -> bool:
+        """Take in a frame of the present epoch. Returns whether it was newer than what was held.
+
+        A jump in `rev` is only counted: snapshots are full values, so nothing is missing.
+        """
+        held = self._snapshots.get(frame.key)
+        if held is not None and held.epoch == self._epoch:
+            if frame.rev <= held.rev:
+                return False
+            if frame.rev > held.rev + 1:
+                self.gaps += 1
+        self._snapshots[frame.key] = Snapshot(
+            frame.key, self._epoch, frame.rev, frame.line, frame.deleted, False, frame.cause
+        )
+        return True
+
+    def begin_epoch(self, epoch: int) -> list[str]:
+        """A new agent life: every key is stale until that agent sends it. Returns those keys."""
+        self._epoch = epoch
+        changed = [key for key, held in self._snapshots.items() if not held.deleted]
+        for key in changed:
+            self._snapshots[key] = replace(self._snapshots[key], stale=True)
+        return changed
+
+    def drop_stale(self, keep: frozenset[str] = frozenset()) -> list[str]:
+        """Forget what the present agent has not sent, but for `keep`. Returns the keys dropped."""
+        dropped = [key for key, held in self._snapshots.items() if held.stale and key not in keep]
+        for key in dropped:
+            held = self._snapshots[key]
+            # A tombstone at rev -1 of the new epoch: older frames stay out, the first one gets in.
+            self._snapshots[key] = Snapshot(key, self._epoch, -1, b"{}", deleted=True)
+            del held
+        return dropped
+
+    def get(self, key: str) -> Snapshot | None:
+        """The snapshot held for `key`; None if there is none or it was deleted."""
+        held = self._snapshots.get(key)
+        return None if held is None or held.deleted else held
+
+    def tombstone(self, key: str) -> Snapshot | None:
+        """The snapshot or the tombstone held for `key`."""
+        return self._snapshots.get(key)
+
+    def held(self) -> list[Snapshot]:
+        """What holds a value, in order of first arrival."""
+        return [held for held in list(self._snapshots.values()) if not held.deleted]
+
+    def keys(self) -> list[str]:
+        """The keys that hold a value, in order of first arrival."""
+        return [key for key, held in list(self._snapshots.items()) if not held.deleted]
+
+    def versions(self) -> dict[str, tuple[int, int]]:
+        """(epoch, rev) of every key, tombstones included."""
+        return {key: held.version for key, held in list(self._snapshots.items())}

@@ -1,0 +1,643 @@
+"""AgentSession: one agent, from its start to its end and over its restarts.
+
+It joins the parts of this room: the process moves lines, the mirror holds state, the chat folds
+events, the ledger follows commands. Frames arrive on `piweb-io`, where nothing may block and
+nothing of the user's may run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from ..errors import (
+    AgentBusyError,
+    AgentExitedError,
+    AgentLaunchError,
+    AgentStartError,
+    PiwebError,
+    ProtocolError,
+    SurfaceCommandError,
+    describe_exit,
+)
+from ..sources.spec import LaunchSpec
+from ..wire import frames
+from ..wire.frames import (
+    ClearQueueResult,
+    CommandResult,
+    CommandStarted,
+    Declaration,
+    HostRequest,
+    RouteResult,
+    RunnerReady,
+    StateFrame,
+    SurfaceDeclared,
+    decode_frame,
+)
+from ..wire.json import JSON, dumps_strict
+from ..wire.rpc import Response, UiRequest
+from ..wire.surface import SurfaceSpec, domain_of, surface_key
+from .callbacks import get_callbacks
+from .chat import Chat
+from .ledger import CommandLedger
+from .log import SessionLog
+from .mirror import StateMirror
+from .news import News, SessionNews
+from .process import AgentProcess
+from .pump import get_pump
+from .questions import Questions
+from .requests import Request, Requests
+from .surface import Channel, Surface
+from .transcript import Transcript
+from .turn import Turn
+
+__all__ = ["READY_NOTICE", "READY_TIMEOUT", "AgentSession", "Lifecycle"]
+
+# A person should know by then that it takes longer than usual.
+READY_NOTICE = 10.0
+
+# pi-web's runner takes 7 to 42 s to start on a loaded machine; beyond this it is not coming.
+READY_TIMEOUT = 90.0
+
+# What an agent has not sent so long after it became ready is gone: pi-web's runner sends its first
+# states just after the ready frame.
+_STALE_GRACE = 1.0
+
+# The ladder of `AgentProcess.close` has two rungs of 2 s; a reaper needs a moment more.
+_STOP_TIMEOUT = 6.0
+
+# One request for all keys at a time; a peer that does not know it never answers.
+_RESYNC_PATIENCE = 5.0
+
+Lifecycle: TypeAlias = Literal["starting", "ready", "error", "ended"]
+
+
+class AgentSession:
+    """One agent process, the mirror of its state and the transcript of its chat.
+
+    Every method is safe from any thread and none blocks, but for `request`, `set_model`,
+    `clear_queue`, `wait_ready`, `stop`, `restart` and `close`, which say how long. A session
+    outlives its process: after an end, `restart()` or the next prompt begins a new life, an
+    `epoch`.
+    """
+
+    def __init__(self, spec: LaunchSpec, *, name: str | None = None) -> None:
+        self.spec = spec
+        self.name = name or spec.name
+        self.epoch = 0
+        self.lifecycle: Lifecycle = "ended"
+        self.detail = "not started"
+        self.closed = False
+        self.log = SessionLog()
+        self.mirror = StateMirror()
+        self.news = News(self)
+        self.ledger = CommandLedger(self)
+        self.chat = Chat(self)
+        self.declarations: dict[str, dict[str, JSON]] = {}
+        self.requests = Requests(self.write, self.later)
+        self.requests.fail(AgentExitedError(None))
+
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._process: AgentProcess | None = None
+        self._failure: PiwebError | None = None
+        self._held: list[Callable[[PiwebError | None], None]] = []
+        self._specs: dict[str, tuple[int, SurfaceSpec]] = {}
+        self._probes: frozenset[str] = frozenset()
+        self._states_seen = False
+        self._resync_at = 0.0
+        self._restarter: threading.Thread | None = None
+        get_callbacks().hold()
+
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.name}: {self.lifecycle}>"
+
+    def __enter__(self) -> AgentSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def pid(self) -> int | None:
+        """The agent's process id while it lives."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation so far."""
+        return self.chat.transcript
+
+    @property
+    def questions(self) -> Questions:
+        """What the agent's extensions have asked and nobody has answered."""
+        return self.chat.questions
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is going on."""
+        return self.chat.busy
+
+    @property
+    def model(self) -> str:
+        """The model, `provider/id`; empty while there is none."""
+        return self.chat.model
+
+    @property
+    def title(self) -> str:
+        """The title that the agent has set, or the source's."""
+        return self.transcript.meta.get("title") or self.spec.title or self.name
+
+    @property
+    def surfaces(self) -> tuple[str, ...]:
+        """The domains of the agent's surfaces, in order of appearance."""
+        held = [domain for snapshot in self.mirror.held() if (domain := domain_of(snapshot.key))]
+        return tuple(dict.fromkeys([*self._specs, *held, *sorted(self._probes)]))
+
+    def surface(self, domain: str | None = None) -> Surface:
+        """One surface; without a domain the only one there is.
+
+        Raises:
+            SurfaceCommandError: (`unavailable`) If none was named and there is not exactly one.
+        """
+        if domain is None:
+            if self.lifecycle == "starting":
+                self.wait_ready()
+            known = self.surfaces
+            if len(known) != 1:
+                names = ", ".join(known) or "none"
+                text = f"name the surface: {self.name} has {names}"
+                raise SurfaceCommandError("unavailable", text)
+            domain = known[0]
+        return Surface(self, domain)
+
+    def spec_of(self, domain: str) -> SurfaceSpec | None:
+        """What the agent has declared of a surface; None for a peer that declares nothing."""
+        held = self._specs.get(domain)
+        return None if held is None else held[1]
+
+    def is_available(self, domain: str) -> bool:
+        """Whether the living agent has that surface."""
+        return self.lifecycle == "ready" and domain in self._live_domains()
+
+    def channel(self, domain: str) -> Channel:
+        """How an operation on a surface would travel now."""
+        if not self.is_available(domain):
+            return "unavailable"
+        return "prompt" if self.model else "command"
+
+    def gone(self) -> PiwebError | None:
+        """Why nothing can be asked of the agent now; None while it lives or starts."""
+        if self.lifecycle in ("ready", "starting"):
+            return None
+        if self._failure is not None:
+            return self._failure
+        text = f"{self.name} is not running; start it with `%piweb restart {self.name}`"
+        return AgentExitedError(None, message=text)
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start the agent, if it is not running. Returns once it is spawned, before it is ready.
+
+        Raises:
+            AgentLaunchError: If the program cannot be started.
+        """
+        with self._lock:
+            if self.closed:
+                text = f"session {self.name!r} is closed; open it anew with `%piweb`"
+                raise AgentExitedError(None, message=text)
+            if self.lifecycle in ("starting", "ready"):
+                return
+            self.epoch = epoch = self.epoch + 1
+            self._failure = None
+            self._states_seen = False
+            self._probes = frozenset()
+            self.declarations = {}
+            self.requests = Requests(self.write, self.later)
+            stale = self.mirror.begin_epoch(epoch)
+            self._set_lifecycle("starting", "")
+            for key in stale:
+                self.news.state(key)
+            if epoch > 1:
+                self.chat.change(lambda t: t.note("info", "The agent was started again."))
+            try:
+                # Under the lock, so that whoever answers its first line finds the process here.
+                self._process = AgentProcess(
+                    self.spec.argv,
+                    cwd=self.spec.cwd,
+                    env=self.spec.env,
+                    on_lines=lambda lines: self._on_lines(epoch, lines),
+                    on_stderr=self.log.feed,
+                    on_oversize=lambda head, size: self._on_oversize(epoch, head, size),
+                    on_exit=lambda returncode: self._on_exit(epoch, returncode),
+                )
+            except AgentLaunchError as exc:
+                self._end(epoch, "error", exc)
+                raise
+        self.later(READY_NOTICE, lambda: self._on_slow_start(epoch))
+        self.later(READY_TIMEOUT, lambda: self._on_no_start(epoch))
+        # pi has no ready frame: the answer to the first question is the signal.
+        self.requests.send("get_state", {}, lambda request: self._on_first_state(epoch, request))
+
+    def wait_ready(self, timeout: float = READY_TIMEOUT + 5) -> AgentSession:
+        """Wait until the agent takes commands.
+
+        Raises:
+            AgentStartError: If it ended, or did not become ready, first.
+            AgentExitedError: If it is not running.
+            TimeoutError: If `timeout` seconds passed.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.lifecycle != "starting", timeout):
+                raise TimeoutError(f"{self.name} is not ready after {timeout:g} s")
+        if (gone := self.gone()) is not None:
+            raise gone
+        return self
+
+    def when_ready(self, fn: Callable[[PiwebError | None], None]) -> bool:
+        """Keep `fn` until the agent is ready (`fn(None)`) or has failed. False: it is one or the
+        other already, and `fn` was not taken."""
+        with self._lock:
+            if self.lifecycle != "starting":
+                return False
+            self._held.append(fn)
+            return True
+
+    def stop(self) -> None:
+        """End the agent; the session, its transcript and its last snapshots stay. At most 6 s."""
+        self.stop_soon()
+        self._wait_process()
+
+    def stop_soon(self) -> None:
+        """`stop` for whoever may not wait."""
+        self._begin_stop(f"{self.name} was stopped; start it with `%piweb restart {self.name}`")
+
+    def restart(self) -> None:
+        """End the agent and start it again, with a new epoch. At most 6 s until it is spawned.
+
+        Raises:
+            AgentLaunchError: If the program cannot be started any more.
+        """
+        self.stop()
+        self.start()
+
+    def restart_soon(self) -> None:
+        """`restart` for whoever may not wait: a view. Its failure shows in the lifecycle."""
+        with self._lock:
+            if self.closed or (self._restarter is not None and self._restarter.is_alive()):
+                return
+            self._restarter = threading.Thread(
+                target=self._restart_quietly, name=f"piweb-restart-{self.name}", daemon=True
+            )
+            self._restarter.start()
+
+    def close(self) -> None:
+        """End the agent and let go of everything. Idempotent; at most 6 s."""
+        self.close_soon()
+        self._wait_process()
+        restarter = self._restarter
+        if restarter is not None and restarter is not threading.current_thread():
+            restarter.join(_STOP_TIMEOUT)
+
+    def close_soon(self) -> None:
+        """The first half of `close`: say it and return, so that many can end at once."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+        self._begin_stop(f"session {self.name!r} is closed; open it anew with `%piweb`")
+        get_callbacks().release()
+
+    def _restart_quietly(self) -> None:
+        try:
+            self.restart()
+        except PiwebError as exc:
+            self.log.note(str(exc))
+
+    def _begin_stop(self, why: str) -> None:
+        process, epoch = self._process, self.epoch
+        self._end(epoch, "ended", AgentExitedError(None, message=why))
+        if process is not None:
+            process.close()
+
+    def _wait_process(self) -> None:
+        process = self._process
+        if process is not None:
+            process.wait(_STOP_TIMEOUT)
+
+    def _on_slow_start(self, epoch: int) -> None:
+        if epoch == self.epoch and self.lifecycle == "starting":
+            self.detail = f"still starting after {READY_NOTICE:g} s; its log may say why"
+            self.chat.change(lambda t: t.note("info", f"The agent is {self.detail}."))
+            self.news.lifecycle()
+
+    def _on_no_start(self, epoch: int) -> None:
+        if epoch != self.epoch or self.lifecycle != "starting":
+            return
+        text = (
+            f"{self.name} was not ready after {READY_TIMEOUT:g} s; "
+            f"`%piweb logs {self.name}` may say why, `%piweb restart {self.name}` tries again"
+        )
+        process = self._process
+        self._end(epoch, "error", AgentStartError("ready-frame-missing", text, self.log.tail()))
+        if process is not None:
+            process.close()
+
+    def _on_first_state(self, epoch: int, request: Request) -> None:
+        response = request.response
+        if epoch != self.epoch or response is None:
+            return
+        self.chat.take_state(response)
+        self._become_ready(epoch)
+        data = response.data
+        if type(data) is dict and data.get("messageCount") and not self.transcript.messages:
+            self.requests.send("get_messages", {}, self.chat.take_messages)
+
+    def _become_ready(self, epoch: int) -> None:
+        with self._lock:
+            if epoch != self.epoch or self.lifecycle != "starting":
+                return
+            held, self._held = self._held, []
+            self._set_lifecycle("ready", "")
+        for fn in held:
+            fn(None)
+        self.requests.send("get_commands", {}, lambda request: self._on_commands(epoch, request))
+        self.later(_STALE_GRACE, lambda: self._drop_stale(epoch))
+
+    def _drop_stale(self, epoch: int) -> None:
+        if epoch != self.epoch or self.lifecycle != "ready":
+            return
+        # A surface that still hydrates has said that it is coming.
+        live = self._live_domains()
+        with self._lock:
+            for domain in [domain for domain in self._specs if domain not in live]:
+                del self._specs[domain]
+        for key in self.mirror.drop_stale(frozenset(surface_key(domain) for domain in live)):
+            self.news.state(key)
+        self.news.lifecycle()
+
+    def _live_domains(self) -> set[str]:
+        """The surfaces that the present agent has shown, declared or listed."""
+        epoch = self.epoch
+        live = {domain for domain, (since, _) in list(self._specs.items()) if since == epoch}
+        live |= {
+            domain
+            for held in self.mirror.held()
+            if held.epoch == epoch and not held.stale and (domain := domain_of(held.key))
+        }
+        return live | self._probes
+
+    def _on_commands(self, epoch: int, request: Request) -> None:
+        response = request.response
+        if epoch != self.epoch or response is None or type(response.data) is not dict:
+            return
+        entries = response.data.get("commands")
+        entries = [e for e in entries if type(e) is dict] if type(entries) is list else []
+        self.declarations["commands"] = {"commands": entries}
+        names = [entry.get("name") for entry in entries]
+        self._probes = frozenset(
+            domain for name in names if type(name) is str and (domain := domain_of(name))
+        )
+        self.news.lifecycle()
+
+    def _on_exit(self, epoch: int, returncode: int) -> None:
+        self.log.flush()
+        if epoch != self.epoch:
+            return
+        tail = self.log.tail()
+        if self.lifecycle == "starting":
+            text = f"{self.name} did not start: {describe_exit(returncode)}"
+            last = [line.strip() for line in tail.splitlines() if line.strip()]
+            if last:
+                text += f": {last[-1][:300]}"
+            self._end(epoch, "error", AgentStartError("exit-before-ready", text, tail))
+        elif self.lifecycle == "ready":
+            text = f"{describe_exit(returncode)}; start it with `%piweb restart {self.name}`"
+            self._end(epoch, "ended", AgentExitedError(returncode, tail, text))
+
+    def _end(self, epoch: int, lifecycle: Lifecycle, error: PiwebError) -> None:
+        """This life is over: everything that waits is told, once, and why."""
+        with self._lock:
+            if epoch != self.epoch or self.lifecycle not in ("starting", "ready"):
+                return
+            self._failure = error
+            waiting, self._held = self._held, []
+            self._set_lifecycle(lifecycle, str(error))
+        self.requests.fail(error)
+        for fn in waiting:
+            fn(error)
+        self.ledger.fail_all(error)
+        self.chat.end(error)
+        for held in self.mirror.held():
+            self.news.state(held.key)
+
+    def _set_lifecycle(self, lifecycle: Lifecycle, detail: str) -> None:
+        self.lifecycle = lifecycle
+        self.detail = detail
+        self._changed.notify_all()
+        self.news.lifecycle()
+
+    # ------------------------------------------------------------ the conversation
+
+    def prompt(self, text: str, *, images: tuple[dict[str, str], ...] = ()) -> Turn:
+        """Send a prompt; return its turn at once. An agent that has ended is started again.
+
+        Args:
+            images: pi's image blocks, `{"type": "image", "data": base64, "mimeType": …}`.
+
+        Raises:
+            RequestError: If the agent is still answering: use `steer` or `follow_up`.
+            AgentLaunchError: If it had to be started and could not.
+        """
+        if self.lifecycle in ("ended", "error"):
+            self.start()
+        return self.chat.prompt(text, images)
+
+    def steer(self, text: str) -> None:
+        """Reach the running turn: delivered after the tools that run now."""
+        self.chat.say("steer", text)
+
+    def follow_up(self, text: str) -> None:
+        """Queue a message for when the turn would end."""
+        self.chat.say("follow_up", text)
+
+    def abort(self) -> list[str]:
+        """Stop the run. Open questions are cancelled, queued messages come back, unsent."""
+        return self.chat.abort()
+
+    def clear_queue(self, timeout: float = 5.0) -> tuple[list[str], list[str]]:
+        """Take back the queued messages: (steering, follow-ups). Blocks, at most `timeout` s."""
+        done = threading.Event()
+        texts = self.chat.take_queue(done.set)
+        done.wait(timeout)
+        return texts
+
+    def set_model(self, model: str, timeout: float = 30.0) -> None:
+        """Switch the model, named `provider/id` (pi) or `provider:id`. Blocks.
+
+        Raises:
+            RequestError: If the agent does not have it.
+        """
+        provider, _, model_id = model.partition("/" if "/" in model else ":")
+        self.request("set_model", timeout, provider=provider, modelId=model_id or provider)
+
+    def request(self, command: str, timeout: float = 30.0, /, **fields: JSON) -> JSON:
+        """Send any of pi's commands and wait for its data, at most `timeout` s.
+
+        Raises:
+            RequestError: If the agent refuses, or does not answer in time.
+            AgentExitedError: If it is gone.
+        """
+        self.wait_ready()
+        return self.chat.request(command, timeout, fields)
+
+    def answer(self, question_id: str, value: str | bool | None) -> bool:
+        """Answer an open question; None cancels it. False: it is not open (any more)."""
+        return self.chat.answer(question_id, value)
+
+    def subscribe(self, fn: Callable[[SessionNews], None]) -> Callable[[], None]:
+        """Have `fn(news)` called on `piweb-callbacks`, in order. Returns what ends it."""
+        return self.news.subscribe(fn)
+
+    # ------------------------------------------------------------ the shared state
+
+    @property
+    def state(self) -> dict[str, JSON]:
+        """The shared state: every key but the surfaces', decoded afresh."""
+        return {
+            held.key: held.value()
+            for held in self.mirror.held()
+            if not held.stale and domain_of(held.key) is None
+        }
+
+    def set_state(self, key: str, value: JSON) -> None:
+        """Ask the agent to set a preference; the new value comes back in `state`.
+
+        Raises:
+            StateValueError: If the value is not JSON.
+            SurfaceCommandError: (`forbidden`) For a key of a surface: only commands change those.
+        """
+        _refuse_surface_key(key)
+        self._write_when_ready(frames.encode_state_set(key, dumps_strict(value, key)))
+
+    def delete_state(self, key: str) -> None:
+        """Ask the agent to delete a preference.
+
+        Raises:
+            SurfaceCommandError: (`forbidden`) For a key of a surface.
+        """
+        _refuse_surface_key(key)
+        self._write_when_ready(frames.encode_state_delete(key))
+
+    # ------------------------------------------------------------ lines
+
+    def _on_lines(self, epoch: int, lines: list[bytes]) -> None:
+        for line in lines:
+            if epoch != self.epoch or self.lifecycle not in ("ready", "starting"):
+                return
+            try:
+                frame = decode_frame(line)
+            except ProtocolError as exc:
+                self.log.note(f"a line of the agent was skipped ({exc})")
+                self._resync()
+                continue
+            if type(frame) is StateFrame:
+                if self.mirror.apply(frame):
+                    self._states_seen = True
+                    self.news.state(frame.key)
+            elif type(frame) is CommandResult:
+                self.ledger.take_result(frame, len(line))
+            else:
+                self._dispatch(epoch, frame)
+
+    def _dispatch(self, epoch: int, frame: frames.Frame) -> None:
+        match frame:
+            case CommandStarted():
+                self.ledger.take_started(frame)
+            case Response():
+                # pi answers every pi-web line too, with "Unknown command": nobody asked that.
+                self.requests.settle(frame)
+            case UiRequest():
+                self.chat.take_ui_request(frame)
+            case RunnerReady():
+                self._become_ready(epoch)
+            case SurfaceDeclared(spec):
+                with self._lock:
+                    self._specs[spec.domain] = (epoch, spec)
+                self.news.lifecycle()
+            case Declaration(type_, fields):
+                self.declarations[type_] = fields
+                self.news.lifecycle()
+            case ClearQueueResult() | RouteResult():
+                self.chat.take_result(frame)
+            case HostRequest(id_, method):
+                text = f"this host does not offer {method!r}"
+                refusal = {"code": "unsupported", "message": text}
+                self.write_quietly(frames.encode_host_result(id_, error=refusal))
+            case StateFrame() | CommandResult():
+                raise AssertionError("taken before")
+            case _:
+                self.chat.take_event(frame)
+
+    def _on_oversize(self, epoch: int, head: bytes, size: int) -> None:
+        start = head[:200].decode("utf-8", "replace")
+        self.log.note(f"a line of {size} bytes was skipped, it is over the limit: {start!r}")
+        if epoch == self.epoch:
+            self._resync()
+
+    def _resync(self) -> None:
+        """A line was lost, and it may have been a state: ask for all of them, once at a time."""
+        now = time.monotonic()
+        if self._states_seen and now >= self._resync_at and self.spec.kind != "pi":
+            self._resync_at = now + _RESYNC_PATIENCE
+            self.write_quietly(frames.encode_state_get())
+
+    # ------------------------------------------------------------ what its parts use
+
+    def write(self, line: bytes) -> None:
+        """Send one line to the agent. Never blocks.
+
+        Raises:
+            AgentExitedError: If it is gone.
+            AgentBusyError: If it has stopped reading.
+        """
+        process = self._process
+        if process is None:
+            with self._lock:
+                process = self._process
+        if process is None:
+            raise self.gone() or AgentExitedError(None)
+        process.send(line)
+
+    def write_quietly(self, line: bytes) -> None:
+        """`write` where nobody waits: a failure goes to the log."""
+        try:
+            self.write(line)
+        except (AgentExitedError, AgentBusyError) as exc:
+            self.log.note(f"not sent: {exc}")
+
+    def later(self, delay: float, fn: Callable[[], None]) -> object:
+        """Have `fn()` called on `piweb-io` after `delay` seconds."""
+        return get_pump().call_later(delay, fn)
+
+    def _write_when_ready(self, line: bytes) -> None:
+        def go(error: PiwebError | None) -> None:
+            if error is None:
+                self.write_quietly(line)
+
+        if not self.when_ready(go):
+            if (gone := self.gone()) is not None:
+                raise gone
+            self.write(line)
+
+
+def _refuse_surface_key(key: str) -> None:
+    if not key or domain_of(key) is not None:
+        text = f"{key!r} cannot be written: run a command of the surface instead"
+        raise SurfaceCommandError("forbidden", text)

@@ -1,0 +1,662 @@
+"""pi's own protocol: commands up; responses, events and extension-UI requests down.
+
+Facts from driving `pi --mode rpc` 1.6.0 and pi-web's runner. Records are typed here, once, for both
+ends; `decode_event` and `encode_event` are each other's inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..errors import ProtocolError
+from .json import JSON, dumps
+
+__all__ = [
+    "CHOICE_METHODS",
+    "QUESTION_METHODS",
+    "READ_COMMANDS",
+    "TELL_METHODS",
+    "AgentEnd",
+    "AgentSettled",
+    "AgentStart",
+    "BashUpdate",
+    "CompactionEnd",
+    "CompactionStart",
+    "ContentDelta",
+    "ContentEnd",
+    "ContentError",
+    "ContentStart",
+    "Event",
+    "ExtensionError",
+    "MessageEnd",
+    "MessageStart",
+    "OtherEvent",
+    "QueueUpdate",
+    "Response",
+    "RetryEnd",
+    "RetryStart",
+    "RpcCommand",
+    "SessionInfoChanged",
+    "ThinkingLevelChanged",
+    "ToolEnd",
+    "ToolStart",
+    "ToolUpdate",
+    "TurnEnd",
+    "TurnStart",
+    "UiAnswer",
+    "UiRequest",
+    "decode_event",
+    "decode_ui_answer",
+    "encode_event",
+    "encode_response",
+    "encode_rpc_command",
+    "encode_ui_answer",
+    "encode_ui_request",
+]
+
+Fields: TypeAlias = dict[str, JSON]
+ContentKind: TypeAlias = Literal["text", "thinking", "toolcall"]
+
+# Commands that change nothing: they may be sent at any time, beside others.
+READ_COMMANDS = frozenset(
+    {
+        "get_state",
+        "get_messages",
+        "get_commands",
+        "get_available_models",
+        "get_available_thinking_levels",
+        "get_session_stats",
+        "get_fork_messages",
+        "get_last_assistant_text",
+        "get_entries",
+        "get_tree",
+    }
+)
+
+# Extension-UI methods that wait for an answer, and those that only tell something.
+QUESTION_METHODS = frozenset({"select", "confirm", "input", "editor"})
+TELL_METHODS = frozenset({"notify", "setStatus", "setWidget", "setTitle", "set_editor_text"})
+CHOICE_METHODS = frozenset({"select"})
+
+
+# ---------------------------------------------------------------- commands and responses
+
+
+@dataclass(slots=True)
+class RpcCommand:
+    """A conversation command, as the agent receives it. `id` is any JSON value or absent (None)."""
+
+    type: JSON
+    id: JSON
+    fields: Fields
+
+
+@dataclass(slots=True)
+class Response:
+    """The answer to a conversation command."""
+
+    id: JSON
+    command: JSON
+    success: bool
+    data: JSON = None
+    error: str = ""
+
+
+def encode_rpc_command(id_: str, command: str, fields: Fields) -> bytes:
+    """One command as a line. `id` and `type` come first, as pi's own clients send them."""
+    return dumps({"id": id_, "type": command, **fields}) + b"\n"
+
+
+def encode_response(response: Response) -> bytes:
+    """One response as a line; absent fields are left out, as pi does."""
+    out: Fields = {}
+    if response.id is not None:
+        out["id"] = response.id
+    out["type"] = "response"
+    if response.command is not None:
+        out["command"] = response.command
+    out["success"] = response.success
+    if response.success:
+        if response.data is not None:
+            out["data"] = response.data
+    else:
+        out["error"] = response.error
+    return dumps(out) + b"\n"
+
+
+def decode_response(fields: Fields, line: bytes) -> Response:
+    success = fields.get("success")
+    if type(success) is not bool:
+        raise ProtocolError("a response without `success`", line)
+    error = fields.get("error")
+    return Response(
+        fields.get("id"),
+        fields.get("command"),
+        success,
+        fields.get("data"),
+        error if isinstance(error, str) else "" if error is None else dumps(error).decode(),
+    )
+
+
+# ---------------------------------------------------------------- extension UI
+
+
+@dataclass(slots=True)
+class UiRequest:
+    """An extension asks (`select`, `confirm`, `input`, `editor`) or tells (`notify`, …)."""
+
+    id: str
+    method: str
+    fields: Fields
+
+
+@dataclass(slots=True)
+class UiAnswer:
+    """The answer to a `UiRequest`: a text, a yes or no, or that it was cancelled."""
+
+    id: str
+    value: str | None = None
+    confirmed: bool | None = None
+    cancelled: bool = False
+
+
+def decode_ui_request(fields: Fields, line: bytes) -> UiRequest:
+    id_, method = fields.get("id"), fields.get("method")
+    if not isinstance(id_, str) or not isinstance(method, str):
+        raise ProtocolError("an extension UI request without id or method", line)
+    rest = {key: value for key, value in fields.items() if key not in ("type", "id", "method")}
+    return UiRequest(id_, method, rest)
+
+
+def encode_ui_request(request: UiRequest) -> bytes:
+    head = {"type": "extension_ui_request", "id": request.id, "method": request.method}
+    return dumps({**head, **request.fields}) + b"\n"
+
+
+def decode_ui_answer(fields: Fields, line: bytes) -> UiAnswer:
+    id_ = fields.get("id")
+    if not isinstance(id_, str):
+        raise ProtocolError("an extension UI response without id", line)
+    value, confirmed = fields.get("value"), fields.get("confirmed")
+    return UiAnswer(
+        id_,
+        value=value if isinstance(value, str) else None,
+        confirmed=confirmed if isinstance(confirmed, bool) else None,
+        cancelled=fields.get("cancelled") is True,
+    )
+
+
+def encode_ui_answer(answer: UiAnswer) -> bytes:
+    """Exactly the object that pi expects; a wrapper of any kind leaves the dialog hanging."""
+    out: Fields = {"type": "extension_ui_response", "id": answer.id}
+    if answer.cancelled:
+        out["cancelled"] = True
+    elif answer.confirmed is not None:
+        out["confirmed"] = answer.confirmed
+    else:
+        out["value"] = answer.value if answer.value is not None else ""
+    return dumps(out) + b"\n"
+
+
+# ---------------------------------------------------------------- events
+
+
+@dataclass(slots=True)
+class AgentStart:
+    """A run begins; the agent is busy from here."""
+
+
+@dataclass(slots=True)
+class AgentEnd:
+    """A run ends; `will_retry` says that another one follows at once."""
+
+    messages: list[JSON] = field(default_factory=list)
+    will_retry: bool = False
+
+
+@dataclass(slots=True)
+class AgentSettled:
+    """Nothing more will happen by itself: pi's only "idle now" (since 0.80.4)."""
+
+    aborted: bool = False
+
+
+@dataclass(slots=True)
+class TurnStart:
+    """One model request and its tools begin."""
+
+
+@dataclass(slots=True)
+class TurnEnd:
+    message: Fields
+    tool_results: list[JSON] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MessageStart:
+    """A message begins. `message["role"]`: system, user, assistant, toolResult, custom, …"""
+
+    message: Fields
+
+
+@dataclass(slots=True)
+class MessageEnd:
+    """A message is complete; this is its final form."""
+
+    message: Fields
+
+
+@dataclass(slots=True)
+class ContentStart:
+    """A block of the assistant's message begins. `id` and `name` belong to tool calls."""
+
+    kind: ContentKind
+    index: int
+    id: str = ""
+    name: str = ""
+
+
+@dataclass(slots=True)
+class ContentDelta:
+    kind: ContentKind
+    index: int
+    delta: str
+
+
+@dataclass(slots=True)
+class ContentEnd:
+    """A block is complete: its whole text, or its tool call `{id, name, arguments}`."""
+
+    kind: ContentKind
+    index: int
+    content: str | None = None
+    tool_call: Fields | None = None
+
+
+@dataclass(slots=True)
+class ContentError:
+    """The stream of the message broke off. `reason`: `error` or `aborted`."""
+
+    reason: str
+    error: str
+
+
+@dataclass(slots=True)
+class ToolStart:
+    id: str
+    name: str
+    args: JSON = None
+
+
+@dataclass(slots=True)
+class ToolUpdate:
+    """The tool's output so far: it replaces what came before."""
+
+    id: str
+    name: str
+    args: JSON
+    partial: JSON
+
+
+@dataclass(slots=True)
+class ToolEnd:
+    """`result` is `{content: [...], details?}`. `duration_ms` is absent when the tool never ran."""
+
+    id: str
+    name: str
+    result: JSON
+    is_error: bool
+    duration_ms: float | None = None
+
+
+@dataclass(slots=True)
+class QueueUpdate:
+    """Both queues, whole."""
+
+    steering: list[str]
+    follow_up: list[str]
+
+
+@dataclass(slots=True)
+class RetryStart:
+    attempt: int
+    max_attempts: int
+    delay_ms: float
+    error: str
+
+
+@dataclass(slots=True)
+class RetryEnd:
+    success: bool
+    attempt: int
+    final_error: str = ""
+
+
+@dataclass(slots=True)
+class CompactionStart:
+    reason: str
+
+
+@dataclass(slots=True)
+class CompactionEnd:
+    reason: str
+    result: JSON = None
+    aborted: bool = False
+    will_retry: bool = False
+    error: str = ""
+
+
+@dataclass(slots=True)
+class BashUpdate:
+    """Output of an rpc `bash` command; it is appended."""
+
+    id: JSON
+    delta: str
+
+
+@dataclass(slots=True)
+class SessionInfoChanged:
+    name: str
+
+
+@dataclass(slots=True)
+class ThinkingLevelChanged:
+    level: str
+
+
+@dataclass(slots=True)
+class ExtensionError:
+    path: str
+    event: str
+    error: str
+
+
+@dataclass(slots=True)
+class OtherEvent:
+    """An event of a type this version does not know; it is passed on, never an error."""
+
+    type: str
+    fields: Fields
+
+
+Event: TypeAlias = (
+    AgentStart
+    | AgentEnd
+    | AgentSettled
+    | TurnStart
+    | TurnEnd
+    | MessageStart
+    | MessageEnd
+    | ContentStart
+    | ContentDelta
+    | ContentEnd
+    | ContentError
+    | ToolStart
+    | ToolUpdate
+    | ToolEnd
+    | QueueUpdate
+    | RetryStart
+    | RetryEnd
+    | CompactionStart
+    | CompactionEnd
+    | BashUpdate
+    | SessionInfoChanged
+    | ThinkingLevelChanged
+    | ExtensionError
+    | OtherEvent
+)
+
+
+def decode_event(fields: Fields, line: bytes) -> Event:
+    """Read one event record.
+
+    Raises:
+        ProtocolError: If a known event lacks a field or has it in the wrong type.
+    """
+    kind = fields["type"]
+    decoder = _EVENTS.get(kind)
+    if decoder is None:
+        return OtherEvent(kind, fields)
+    try:
+        return decoder(fields)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise ProtocolError(f"a malformed `{kind}` event", line) from None
+
+
+def _dict(value: JSON) -> Fields:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def _str(value: JSON) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _opt_str(value: JSON) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: JSON) -> list[str]:
+    return [item for item in _list(value) if isinstance(item, str)]
+
+
+def _number(value: JSON) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+_CONTENT: dict[str, tuple[ContentKind, str]] = {
+    f"{kind}_{edge}": (kind, edge)
+    for kind in ("text", "thinking", "toolcall")
+    for edge in ("start", "delta", "end")
+}
+
+
+def _message_update(fields: Fields) -> Event:
+    update = _dict(fields["assistantMessageEvent"])
+    name = _str(update["type"])
+    found = _CONTENT.get(name)
+    if found is None:
+        if name == "error":
+            return ContentError(_opt_str(update.get("reason")) or "error", _error_text(update))
+        return OtherEvent(f"message_update:{name}", fields)
+    kind, edge = found
+    index = update["contentIndex"]
+    if type(index) is not int or index < 0:
+        raise TypeError
+    if edge == "delta":
+        return ContentDelta(kind, index, _str(update["delta"]))
+    if edge == "start":
+        if kind != "toolcall":
+            return ContentStart(kind, index)
+        # pi 1.6 names the call here; pi 0.80 only inside `partial`, the message so far.
+        call = _partial_block(update, index)
+        return ContentStart(
+            kind,
+            index,
+            _opt_str(update.get("id")) or _opt_str(call.get("id")),
+            _opt_str(update.get("toolName")) or _opt_str(call.get("name")),
+        )
+    if kind == "toolcall":
+        return ContentEnd(kind, index, tool_call=_dict(update["toolCall"]))
+    return ContentEnd(kind, index, content=_opt_str(update.get("content")))
+
+
+def _partial_block(update: Fields, index: int) -> Fields:
+    partial = update.get("partial")
+    content = partial.get("content") if isinstance(partial, dict) else None
+    if isinstance(content, list) and index < len(content) and isinstance(content[index], dict):
+        block: Fields = content[index]
+        return block
+    return {}
+
+
+def _error_text(update: Fields) -> str:
+    error = update.get("error")
+    if isinstance(error, dict):
+        error = error.get("errorMessage") or error.get("message")
+    return error if isinstance(error, str) else ""
+
+
+_EVENTS: dict[str, Callable[[Fields], Event]] = {
+    "message_update": _message_update,
+    "agent_start": lambda f: AgentStart(),
+    "agent_end": lambda f: AgentEnd(_list(f.get("messages")), f.get("willRetry") is True),
+    "agent_settled": lambda f: AgentSettled(f.get("aborted") is True),
+    "turn_start": lambda f: TurnStart(),
+    "turn_end": lambda f: TurnEnd(_dict(f.get("message") or {}), _list(f.get("toolResults"))),
+    "message_start": lambda f: MessageStart(_dict(f["message"])),
+    "message_end": lambda f: MessageEnd(_dict(f["message"])),
+    "tool_execution_start": lambda f: ToolStart(
+        _str(f["toolCallId"]), _str(f["toolName"]), f.get("args")
+    ),
+    "tool_execution_update": lambda f: ToolUpdate(
+        _str(f["toolCallId"]), _opt_str(f.get("toolName")), f.get("args"), f.get("partialResult")
+    ),
+    "tool_execution_end": lambda f: ToolEnd(
+        _str(f["toolCallId"]),
+        _opt_str(f.get("toolName")),
+        f.get("result"),
+        f.get("isError") is True,
+        f["durationMs"] if isinstance(f.get("durationMs"), int | float) else None,
+    ),
+    "queue_update": lambda f: QueueUpdate(_strings(f.get("steering")), _strings(f.get("followUp"))),
+    "auto_retry_start": lambda f: RetryStart(
+        int(_number(f.get("attempt"))),
+        int(_number(f.get("maxAttempts"))),
+        _number(f.get("delayMs")),
+        _opt_str(f.get("errorMessage")),
+    ),
+    "auto_retry_end": lambda f: RetryEnd(
+        f.get("success") is True, int(_number(f.get("attempt"))), _opt_str(f.get("finalError"))
+    ),
+    "compaction_start": lambda f: CompactionStart(_opt_str(f.get("reason"))),
+    "compaction_end": lambda f: CompactionEnd(
+        _opt_str(f.get("reason")),
+        f.get("result"),
+        f.get("aborted") is True,
+        f.get("willRetry") is True,
+        _opt_str(f.get("errorMessage")),
+    ),
+    "bash_execution_update": lambda f: BashUpdate(f.get("id"), _str(f["delta"])),
+    "session_info_changed": lambda f: SessionInfoChanged(_opt_str(f.get("name"))),
+    "thinking_level_changed": lambda f: ThinkingLevelChanged(_str(f["level"])),
+    "extension_error": lambda f: ExtensionError(
+        _opt_str(f.get("extensionPath")), _opt_str(f.get("event")), _opt_str(f.get("error"))
+    ),
+}
+
+
+def encode_event(event: Event) -> bytes:
+    """One event as a line, in pi 1.6's form."""
+    return dumps(_event_fields(event)) + b"\n"
+
+
+def _event_fields(event: Event) -> Fields:
+    match event:
+        case ContentDelta(kind, index, delta):
+            return _update({"type": f"{kind}_delta", "contentIndex": index, "delta": delta})
+        case ContentStart("toolcall", index, id_, name):
+            return _update(
+                {"type": "toolcall_start", "contentIndex": index, "id": id_, "toolName": name}
+            )
+        case ContentStart(kind, index):
+            return _update({"type": f"{kind}_start", "contentIndex": index})
+        case ContentEnd("toolcall", index, _, call):
+            return _update({"type": "toolcall_end", "contentIndex": index, "toolCall": call})
+        case ContentEnd(kind, index, content):
+            return _update({"type": f"{kind}_end", "contentIndex": index, "content": content or ""})
+        case ContentError(reason, error):
+            return _update({"type": "error", "reason": reason, "error": {"errorMessage": error}})
+        case AgentStart():
+            return {"type": "agent_start"}
+        case AgentEnd(messages, will_retry):
+            return {"type": "agent_end", "messages": messages, "willRetry": will_retry}
+        case AgentSettled(aborted):
+            return {"type": "agent_settled", "aborted": aborted}
+        case TurnStart():
+            return {"type": "turn_start"}
+        case TurnEnd(message, results):
+            return {"type": "turn_end", "message": message, "toolResults": results}
+        case MessageStart(message):
+            return {"type": "message_start", "message": message}
+        case MessageEnd(message):
+            return {"type": "message_end", "message": message}
+        case ToolStart(id_, name, args):
+            return {
+                "type": "tool_execution_start",
+                "toolCallId": id_,
+                "toolName": name,
+                "args": args,
+            }
+        case ToolUpdate(id_, name, args, partial):
+            return {
+                "type": "tool_execution_update",
+                "toolCallId": id_,
+                "toolName": name,
+                "args": args,
+                "partialResult": partial,
+            }
+        case ToolEnd(id_, name, result, is_error, duration):
+            out: Fields = {
+                "type": "tool_execution_end",
+                "toolCallId": id_,
+                "toolName": name,
+                "result": result,
+                "isError": is_error,
+            }
+            return out if duration is None else {**out, "durationMs": duration}
+        case QueueUpdate(steering, follow_up):
+            return {"type": "queue_update", "steering": steering, "followUp": follow_up}
+        case RetryStart(attempt, most, delay, error):
+            return {
+                "type": "auto_retry_start",
+                "attempt": attempt,
+                "maxAttempts": most,
+                "delayMs": delay,
+                "errorMessage": error,
+            }
+        case RetryEnd(success, attempt, error):
+            out = {"type": "auto_retry_end", "success": success, "attempt": attempt}
+            return {**out, "finalError": error} if error else out
+        case CompactionStart(reason):
+            return {"type": "compaction_start", "reason": reason}
+        case CompactionEnd(reason, result, aborted, will_retry, error):
+            out = {
+                "type": "compaction_end",
+                "reason": reason,
+                "aborted": aborted,
+                "willRetry": will_retry,
+            }
+            if result is not None:
+                out["result"] = result
+            return {**out, "errorMessage": error} if error else out
+        case BashUpdate(id_, delta):
+            out = {"type": "bash_execution_update", "delta": delta}
+            return out if id_ is None else {"id": id_, **out}
+        case SessionInfoChanged(name):
+            return {"type": "session_info_changed", "name": name}
+        case ThinkingLevelChanged(level):
+            return {"type": "thinking_level_changed", "level": level}
+        case ExtensionError(path, about, error):
+            return {
+                "type": "extension_error",
+                "extensionPath": path,
+                "event": about,
+                "error": error,
+            }
+        case OtherEvent(kind, fields):
+            return {**fields, "type": kind}
+    raise TypeError(f"no event: {event!r}")
+
+
+def _update(event: Fields) -> Fields:
+    return {"type": "message_update", "assistantMessageEvent": event}
