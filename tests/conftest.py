@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests import leaks
+from tests.needs import require_kernel
 from tools import provision
 
 # From cheap to dear; a failure in an early ring explains those in the later ones. Playwright
@@ -89,6 +90,12 @@ def has_failed(request: pytest.FixtureRequest) -> Callable[[], bool]:
     """For the teardown of another fixture: did the test fail?"""
     node = request.node
     return lambda: any(report.failed for report in node.stash.get(_outcome, {}).values())
+
+
+@pytest.fixture(params=list(provision.KERNELS))
+def kernel(request: pytest.FixtureRequest) -> str:
+    """Every test that asks for it runs on the lowest, the last good and the latest ipykernel."""
+    return require_kernel(request.param)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -32,25 +32,29 @@ KERNELS = {
 JUPYTER_PATH = CACHE / "jupyter"  # holds kernels/NAME/kernel.json
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """Something cannot be installed here; the text says what to do."""
 
 
 def provide_chromium() -> str:
     found = find_chromium()
     if found is None:
+        if named := os.environ.get("PIWEB_CHROMIUM"):
+            raise UnavailableError(f"PIWEB_CHROMIUM says {named}, and there is no such file")
         if shutil.which("apt-get") is None or os.geteuid() != 0:
-            raise Unavailable("install Chromium, or point PIWEB_CHROMIUM to one")
+            raise UnavailableError("install Chromium, or point PIWEB_CHROMIUM to one")
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for arguments in (("update",), ("install", "-y", "--no-install-recommends", *_APT)):
             done = subprocess.run(
                 ["apt-get", "-q", *arguments], env=quiet, capture_output=True, text=True
             )
             if done.returncode:
-                raise Unavailable(f"apt-get {arguments[0]} failed: {done.stderr.strip()[-500:]}")
+                raise UnavailableError(
+                    f"apt-get {arguments[0]} failed: {done.stderr.strip()[-500:]}"
+                )
         found = find_chromium()
         if found is None:
-            raise Unavailable("apt-get installed chromium, yet there is none on PATH")
+            raise UnavailableError("apt-get installed chromium, yet there is none on PATH")
     return str(found)
 
 
@@ -84,10 +88,12 @@ def provide_pi() -> str:
             text=True,
         )
         if done.returncode:
-            raise Unavailable(f"npm could not install {PI_PACKAGE}: {done.stderr.strip()[-500:]}")
+            raise UnavailableError(
+                f"npm could not install {PI_PACKAGE}: {done.stderr.strip()[-500:]}"
+            )
     found = find_pi()
     if found is None:
-        raise Unavailable(f"{PI_PACKAGE} is installed and holds no command line")
+        raise UnavailableError(f"{PI_PACKAGE} is installed and holds no command line")
     return str(found)
 
 
@@ -115,7 +121,7 @@ def provide_kernels() -> str:
                 text=True,
             )
             if done.returncode:
-                raise Unavailable(f"no ipykernel {version}: {done.stderr.strip()[-500:]}")
+                raise UnavailableError(f"no ipykernel {version}: {done.stderr.strip()[-500:]}")
         shipped = overlay / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
         about = json.loads(shipped.read_text(encoding="utf-8"))
         # As a script, the launcher has its own folder in front of sys.path; children of the
@@ -138,7 +144,7 @@ def main(names: list[str]) -> int:
     for name in names or PROVIDERS:
         try:
             print(f"{name}: {PROVIDERS[name]()}")
-        except Unavailable as reason:
+        except UnavailableError as reason:
             print(f"{name}: not available ({reason})")
     return 0
 

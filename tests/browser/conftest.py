@@ -14,8 +14,6 @@ from playwright.sync_api import Browser, BrowserContext
 
 from tests import leaks
 from tests.browser.lab import App, NotebookPage, Server, launch_chromium, write_notebook
-from tests.needs import require_kernel
-from tools.provision import KERNELS
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / "test-artifacts"
 APPS: tuple[App, ...] = ("lab", "notebook")
@@ -101,9 +99,3 @@ def app(request: pytest.FixtureRequest) -> App:
     """Every test that asks for it runs in both applications."""
     named: App = request.param
     return named
-
-
-@pytest.fixture(params=list(KERNELS))
-def kernel(request: pytest.FixtureRequest) -> str:
-    """Every test that asks for it runs on the lowest, the last good and the latest ipykernel."""
-    return require_kernel(request.param)
