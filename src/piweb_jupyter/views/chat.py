@@ -1,0 +1,116 @@
+"""The view of the conversation. Nothing of it is in a trait: a page asks for the present."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from ..errors import PiwebError
+from ..host import letters
+from ..wire.json import JSON
+from . import fallback
+from .messages import (
+    Abort,
+    Ack,
+    Answer,
+    Hello,
+    PageMessage,
+    Prompt,
+    Resync,
+    TakeQueue,
+)
+from .widget import AgentView, read_bundle
+
+if TYPE_CHECKING:
+    from ..host.session import AgentSession
+
+__all__ = ["ChatView"]
+
+# Prompts remembered, so that one sent again is not asked again.
+_PROMPTS = 200
+
+_STUB_HINT = (
+    'The offline stub answers what you type. To have it use a tool: CALL increment {"by": 2}'
+)
+
+
+class ChatView(AgentView):
+    """Shows a session's conversation: text as it streams, tools, questions, a composer."""
+
+    _esm = read_bundle("chat.js")
+    _css = read_bundle("chat.css")
+
+    def __init__(self, session: AgentSession) -> None:
+        self._prompts: OrderedDict[str, tuple[JSON, ...]] = OrderedDict()
+        super().__init__(session, key=None, chat=True)
+
+    def __repr__(self) -> str:
+        return f"<ChatView of {self.session.name}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is not None:
+            bundle[0]["text/html"] = fallback.chat_html(self.session)
+        return bundle
+
+    def describe(self) -> dict[str, Any]:
+        hint = _STUB_HINT if self.session.model.rpartition("/")[2] == "stub" else ""
+        return {**super().describe(), "hint": hint}
+
+    def take(self, message: PageMessage) -> None:
+        feed, session = self.feed, self.session
+        match message:
+            case Hello(page):
+                feed.hello(page)
+                feed.want_present(page)
+            case Resync(page):
+                feed.want_present(page)
+            case Ack(page, _, seq):
+                feed.ack(page, seq=seq)
+            case Prompt():
+                self._prompt(message)
+            case Abort(page):
+                self._return(page, session.abort())
+            case TakeQueue(page):
+                steering, follow_up = session.chat.take_queue(lambda: None)
+                self._return(page, [*steering, *follow_up])
+            case Answer(question, value):
+                self._answer(question, value)
+            case _:
+                super().take(message)
+
+    def _prompt(self, prompt: Prompt) -> None:
+        outcome = self._prompts.get(prompt.id)
+        if outcome is None:
+            outcome = self._ask(prompt)
+            self._prompts[prompt.id] = outcome
+            if len(self._prompts) > _PROMPTS:
+                self._prompts.popitem(last=False)
+        self.feed.tell(*outcome)
+
+    def _ask(self, prompt: Prompt) -> tuple[JSON, ...]:
+        session = self.session
+        try:
+            match prompt.mode:
+                case "prompt":
+                    session.prompt(prompt.text)
+                case "steer":
+                    session.steer(prompt.text)
+                case "followUp":
+                    session.follow_up(prompt.text)
+        except PiwebError as exc:
+            return ("refused", prompt.id, letters.describe_error(exc))
+        return ("received", prompt.id)
+
+    def _answer(self, question: str, value: str | bool | None) -> None:
+        try:
+            was_open = self.session.answer(question, value)
+        except ValueError as exc:
+            self.feed.tell("refused", question, {"code": "invalid_answer", "message": str(exc)})
+            return
+        if not was_open:
+            self.feed.note_questions()
+
+    def _return(self, page: str, texts: list[str]) -> None:
+        if texts:
+            self.feed.tell("returned", page, texts)
