@@ -1,0 +1,155 @@
+"""What the model can call: the surfaces' commands and the agent's own tools, in one form."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..agent.tools import Tool as AgentTool
+from ..agent.tools import ToolContext
+from ..errors import SurfaceCommandError
+from ..wire.json import JSON, dumps_strict
+from .model import Fields, ToolSpec
+from .offload import in_thread
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+__all__ = ["Tool", "ToolCall", "ToolResult", "collect_tools"]
+
+
+_IMAGES = (
+    (b"\x89PNG", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF8", "gif"),
+    (b"RIFF", "webp"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call, as the model made it."""
+
+    id: str
+    name: str
+    arguments: Fields
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """What a call gave, in pi's form: `content` is for the model, `details` for views."""
+
+    content: list[Fields]
+    details: JSON = None
+    is_error: bool = False
+
+    @classmethod
+    def text(cls, text: str, details: JSON = None) -> ToolResult:
+        return cls([{"type": "text", "text": text}], details)
+
+    @classmethod
+    def failure(cls, text: str, details: JSON = None) -> ToolResult:
+        return cls([{"type": "text", "text": text}], details, is_error=True)
+
+    def to_json(self) -> Fields:
+        out: Fields = {"content": self.content}
+        if self.details is not None:
+            out["details"] = self.details
+        return out
+
+
+class Tool(Protocol):
+    """Something the model can call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, call: ToolCall, update: Callable[[Fields], None]) -> ToolResult:
+        """Run one call. `update` shows a partial result; it may be called from any thread."""
+
+
+class FunctionTool:
+    """A tool function of the agent."""
+
+    def __init__(self, tool: AgentTool) -> None:
+        self._tool = tool
+        self.spec = ToolSpec(tool.name, tool.description, tool.arguments.schema)
+
+    async def run(self, call: ToolCall, update: Callable[[Fields], None]) -> ToolResult:
+        tool = self._tool
+        try:
+            arguments = tool.arguments.bind(call.arguments)
+        except SurfaceCommandError as exc:
+            return _refused(exc)
+
+        def progress(text: str, details: JSON) -> None:
+            update(ToolResult.text(text, details).to_json())
+
+        context = ToolContext(tool.name, call.id, progress)
+        given = (context,) if tool.takes_context else ()
+        try:
+            if tool.is_async:
+                value = await tool.function(*given, **arguments)
+            else:
+                value = await in_thread(
+                    lambda: tool.function(*given, **arguments), f"tool-{tool.name}"
+                )
+        except SurfaceCommandError as exc:
+            return _refused(exc)
+        except asyncio.CancelledError:
+            # Told to the thread of a `def` tool, too, which is left behind.
+            context.cancelled = True
+            raise
+        return _result(value, f"the result of tool `{tool.name}`")
+
+
+def _refused(error: SurfaceCommandError) -> ToolResult:
+    details = {"code": error.code, **error.details}
+    return ToolResult.failure(f"{error.code}: {error.message}", details)
+
+
+def _result(value: Any, what: str) -> ToolResult:
+    """A tool's return value in pi's form. A dict with `content` is in it already."""
+    if value is None:
+        return ToolResult.text("done")
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, str):
+        return ToolResult.text(value)
+    if isinstance(value, bytes | bytearray):
+        return ToolResult([_image(bytes(value), what)])
+    if callable(dump := getattr(value, "model_dump", None)):
+        value = dump(mode="json")
+    if isinstance(value, dict) and _is_content(value.get("content")):
+        dumps_strict(value, what)
+        return ToolResult(value["content"], value.get("details"), value.get("isError") is True)
+    return ToolResult.text(dumps_strict(value, what).decode())
+
+
+def _image(data: bytes, what: str) -> Fields:
+    for magic, kind in _IMAGES:
+        if data.startswith(magic):
+            encoded = base64.b64encode(data).decode()
+            return {"type": "image", "data": encoded, "mimeType": f"image/{kind}"}
+    raise TypeError(f"{what}: bytes must be a PNG, JPEG, GIF or WebP image")
+
+
+def _is_content(value: JSON) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(block, dict) and block.get("type") in ("text", "image") for block in value
+    )
+
+
+def collect_tools(runtime: Runtime) -> dict[str, Tool]:
+    """Every tool by its name.
+
+    Raises:
+        AgentDefinitionError: If two have the same name, or the arguments of one say no JSON.
+    """
+    tools: dict[str, Tool] = {}
+    for tool in (FunctionTool(tool) for tool in runtime.agent.tools):
+        tools[tool.spec.name] = tool
+    return tools
