@@ -11,16 +11,17 @@ from ..errors import PiwebError, RequestError
 from ..wire.frames import ClearQueueResult, RouteResult, encode_clear_queue
 from ..wire.json import JSON
 from ..wire.rpc import (
-    QUESTION_METHODS,
+    TELL_METHODS,
     AgentStart,
     Event,
     Response,
     UiRequest,
     encode_ui_answer,
 )
+from .messages import Op
 from .questions import Question, Questions
 from .requests import Request, Requests
-from .transcript import Op, RunSummary, Transcript
+from .transcript import Transcript
 from .turn import Turn
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ __all__ = ["Chat"]
 
 # pi-web's time for a slash command to start a run; if it does not, it was none.
 _SLASH_PATIENCE = 1.5
+
+# Commands after which the agent is in another session.
+_REPLACING = frozenset({"new_session", "switch_session", "fork", "clone"})
+
+# Commands after which another conversation stands in the place of this one.
+_REPLACING = frozenset({"new_session", "switch_session", "fork", "clone"})
 
 R = TypeVar("R")
 
@@ -45,11 +52,19 @@ class Chat:
         self._results: dict[str, Callable[[], None]] = {}
         self.transcript = Transcript()
         self.questions = Questions()
-        self.model = ""
 
     @property
     def busy(self) -> bool:
-        return bool(self.transcript.meta.get("busy"))
+        return self.transcript.busy
+
+    @property
+    def model(self) -> str:
+        return self.transcript.model
+
+    @property
+    def _queue(self) -> tuple[list[str], list[str]]:
+        queue = self.transcript.meta["queue"]
+        return list(queue["steering"]), list(queue["followUp"])
 
     def read(self, fn: Callable[[Transcript], R]) -> R:
         """Read the transcript while nothing changes it, and the listener has heard all of it."""
@@ -60,10 +75,6 @@ class Chat:
         """Change the transcript, and tell it."""
         with self._lock:
             self._session.news.transcript(fn(self.transcript))
-
-    def summarise(self, start: int) -> RunSummary:
-        with self._lock:
-            return self.transcript.run_summary(start)
 
     # ------------------------------------------------------------ up
 
@@ -80,7 +91,7 @@ class Chat:
                     f"{session.name} is still answering; wait for the turn, or use "
                     "session.steer(text) to reach it now or session.follow_up(text) for afterwards",
                 )
-            turn = self._turn = Turn(self, text, len(self.transcript.messages))
+            turn = self._turn = Turn(self, text, self.transcript.mark())
         fields: dict[str, JSON] = {"message": text}
         if images:
             fields["images"] = list(images)
@@ -115,8 +126,8 @@ class Chat:
         # pi's abort waits for an open dialog, so that goes first; and pi keeps its queue over an
         # abort and sends it with the next prompt, so that is taken back.
         self._cancel_questions()
-        queue = self.transcript.meta.get("queue") or {}
-        returned = [*queue.get("steering", ()), *queue.get("followUp", ())]
+        steering, follow_up = self._queue
+        returned = steering + follow_up
         if returned:
             self.take_queue(lambda: None)
         if session.lifecycle == "ready":
@@ -126,8 +137,7 @@ class Chat:
     def take_queue(self, then: Callable[[], None]) -> tuple[list[str], list[str]]:
         """Empty the agent's queue; what was in it, as last heard. `then` runs on `piweb-io`."""
         session = self._session
-        queue = self.transcript.meta.get("queue") or {}
-        texts = list(queue.get("steering", ())), list(queue.get("followUp", ()))
+        texts = self._queue
         if session.spec.kind == "pi-web":
             # pi 0.80, inside pi-web's runner, has no command for it; pi-web has a frame.
             id_ = f"q{next(self._ids)}"
@@ -146,7 +156,16 @@ class Chat:
         return True
 
     def request(self, command: str, timeout: float, fields: dict[str, JSON]) -> JSON:
-        return self._requests.send(command, fields, self._note_answer).wait(timeout)
+        since = self.transcript.mark()
+
+        def answered(request: Request) -> None:
+            self._on_answer(request, since)
+
+        def named(id_: str) -> None:
+            if command == "bash" and isinstance(fields.get("command"), str):
+                self.change(lambda t: t.start_bash(id_, fields["command"]))
+
+        return self._requests.send(command, fields, answered, named).wait(timeout)
 
     # ------------------------------------------------------------ down
 
@@ -162,7 +181,7 @@ class Chat:
         self._session.news.event(event)
 
     def take_ui_request(self, request: UiRequest) -> None:
-        if request.method not in QUESTION_METHODS:
+        if request.method in TELL_METHODS:
             self.change(lambda t: t.apply_ui(request))
             return
         question = self.questions.add(request)
@@ -175,36 +194,17 @@ class Chat:
         if (then := self._results.pop(result.id, None)) is not None:
             then()
 
-    def take_state(self, response: Response) -> None:
-        """Learn the model from whatever answer tells it."""
-        data = response.data
-        if type(data) is not dict:
-            return
-        match response.command:
-            case "get_state" | "cycle_model":
-                model, level = data.get("model"), data.get("thinkingLevel")
-            case "set_model":
-                model, level = data, None
-            case _:
-                return
-        changed: dict[str, JSON] = {}
-        if type(model) is dict:
-            name, provider = model.get("id"), model.get("provider")
-            known = type(name) is str and name not in ("", "unknown")
-            prefix = f"{provider}/" if type(provider) is str and provider else ""
-            self.model = f"{prefix}{name}" if known else ""
-            changed["model"] = self.model
-        if type(level) is str:
-            changed["thinkingLevel"] = level
-        if changed:
-            self.change(lambda t: t.set_meta(changed))
-            self._session.news.lifecycle()
+    def take_answer(self, response: Response) -> None:
+        """Learn what answers tell and events do not: the model, the level, the statistics."""
+        self.change(lambda t: t.apply_response(response))
+        self._session.news.lifecycle()
 
     def take_messages(self, request: Request) -> None:
         data = request.response.data if request.response is not None else None
         if type(data) is dict and type(data.get("messages")) is list:
             messages = data["messages"]
-            self.change(lambda t: t.load(messages))
+            if messages:
+                self.change(lambda t: t.load(messages))
 
     def end(self, error: PiwebError) -> None:
         """The agent is gone: the turn, the questions and whoever waits are told."""
@@ -219,6 +219,8 @@ class Chat:
 
     def _on_prompt_answer(self, turn: Turn, request: Request) -> None:
         response = request.response
+        if response is not None:
+            self.take_state(response)
         if response is None:
             self._finish(turn, request.error)
         elif not response.success:
@@ -236,7 +238,7 @@ class Chat:
         with self._lock:
             if self._turn is turn:
                 self._turn = None
-        turn.finish(self.summarise(turn.start), error)
+        turn.finish(self.transcript.run_summary(turn.start), error)
 
     def call(self, fn: Callable[..., None], turn: Turn) -> None:
         """Hand a callback of the user's to the callback thread."""
@@ -247,9 +249,24 @@ class Chat:
         if response is not None and not response.success:
             self.change(lambda t: t.note("error", response.error))
 
-    def _note_answer(self, request: Request) -> None:
-        if request.response is not None and request.response.success:
-            self.take_state(request.response)
+    def _on_answer(self, request: Request, since: int) -> None:
+        response = request.response
+        if response is None:
+            return
+        self.take_answer(response)
+        if not response.success or request.command not in _REPLACING:
+            return
+        if type(response.data) is dict and response.data.get("cancelled"):
+            return
+        # pi emits no event for it: what the new conversation holds has to be asked for.
+        self.change(lambda t: t.clear(since))
+        self._requests.send("get_state", {}, self._take_if_answered)
+        if request.command != "new_session":
+            self._requests.send("get_messages", {}, self.take_messages)
+
+    def _take_if_answered(self, request: Request) -> None:
+        if request.response is not None:
+            self.take_answer(request.response)
 
     def _cancel_questions(self) -> None:
         answers = self.questions.cancel_all()

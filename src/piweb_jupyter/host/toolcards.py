@@ -154,6 +154,12 @@ class BashRuns:
         self._streams: dict[str, Stream] = {}
 
     def start(self, id_: JSON, command: str) -> list[Op]:
+        known = self._streams.get(_key(id_))
+        if known is not None and known.n in self._messages:
+            # Its first output was faster than the news that it was sent.
+            with self._messages.editing(known.n, 0) as part:
+                part["args"] = {"command": cut(command, OUTPUT_LIMIT)}
+            return [self._messages.tell_part(known.n, 0)]
         part = tool_part(_key(id_), "bash")
         part.update(args={"command": cut(command, OUTPUT_LIMIT)}, status="running")
         n = self._messages.add("bash", [part], "streaming")

@@ -91,6 +91,12 @@ class Transcript:
         """
         return self._ambient.fields["busy"] is True
 
+    @property
+    def model(self) -> str:
+        """The model as `provider/id`; empty while there is none."""
+        model: str = self._ambient.fields["model"]
+        return model
+
     def mark(self) -> int:
         """This moment, for `run_summary` and `clear`: how many operations there have been."""
         return self._messages.seq
