@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from .pump import Pump
@@ -32,14 +33,19 @@ class Guard:
         self._pipe = -1
         self._agents: dict[str, int] = {}
         self._replaced = 0
+        self._environ: dict[str, str] = {}
 
     @property
     def is_standing(self) -> bool:
         """Does a warden listen?"""
         return self._pipe >= 0
 
-    def prepare(self, pump: Pump) -> None:
+    def prepare(self, pump: Pump, environ: Mapping[str, str]) -> None:
         """Before an agent is spawned: from its first moment on, a warden stands."""
+        # It must outlive what it guards: to the warden of an outer kernel (one whose agent has
+        # started this kernel), it is no descendant.
+        kinship = ("PIWEB_KERNEL", "PIWEB_AGENT")
+        self._environ = {name: environ[name] for name in environ if name not in kinship}
         if not self.is_standing and self._replaced <= _REPLACEMENTS:
             self._start(pump)
 
@@ -66,9 +72,6 @@ class Guard:
         self._hang_up()
 
     def _start(self, pump: Pump) -> None:
-        # It must outlive what it guards against: a warden of an outer kernel would find the markers
-        # of an inner one's in them.
-        environ = {k: v for k, v in os.environ.items() if k not in ("PIWEB_KERNEL", "PIWEB_AGENT")}
         out, in_ = os.pipe()
         try:
             popen = subprocess.Popen(
@@ -77,7 +80,7 @@ class Guard:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env=environ,
+                env=self._environ,
                 start_new_session=True,
             )
         except (OSError, ValueError) as exc:

@@ -9,13 +9,11 @@ import logging
 import os
 import secrets
 import select
-import shutil
 import signal
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
@@ -23,6 +21,7 @@ from typing import TypeVar
 from ..errors import AgentBusyError, AgentExitedError, AgentLaunchError, describe_exit
 from ..wire.lines import LineSplitter
 from .guard import Guard
+from .launch import Launch
 from .pump import READABLE, WRITABLE, Timer, get_pump
 
 __all__ = ["EXIT_TIMEOUT", "TERM_TIMEOUT", "AgentProcess", "close_all"]
@@ -51,6 +50,7 @@ WRITES_PER_TURN = 32
 # After the last agent: the warden needs a moment (two scans of /proc), then the thread ends.
 JOIN_TIMEOUT = 0.5
 
+_CLOSING = "the agent is being closed"
 _DEAF = "the agent has closed its stdin"
 _T = TypeVar("_T")
 
@@ -99,8 +99,9 @@ class AgentProcess:
         self._popen: subprocess.Popen[bytes] | None = None
         self._stdout = self._stderr = -1
         # Held by who may write directly. piweb-io writes the head of the queue without it: while
-        # there is a head, nobody else writes, and only piweb-io takes heads away.
-        self._lock = threading.Lock()
+        # there is a head, nobody else writes, and only piweb-io takes heads away. Re-entrant: a
+        # signal handler or a finalizer may send in the middle of a send.
+        self._lock = threading.RLock()
         self._stdin = -1
         self._queue: deque[bytes] = deque()
         self._bytes_in = self._bytes_out = 0
@@ -124,8 +125,12 @@ class AgentProcess:
 
     def start(self) -> None:
         """Spawn it, if the constructor has not."""
+        environ = os.environ | self._env
+        environ["PIWEB_KERNEL"] = _inherited("PIWEB_KERNEL", _token)
+        environ["PIWEB_AGENT"] = _inherited("PIWEB_AGENT", self.marker)
         try:
-            self._pump.run(self._spawn)
+            launch = Launch.prepare(self.argv, self.cwd, environ)
+            self._pump.run(lambda: self._spawn(launch))
         except AgentLaunchError:
             self._refusal = "the agent could not be started"
             self._gone.set()
@@ -183,8 +188,7 @@ class AgentProcess:
         """Begin to end the agent; returns at once. Idempotent, any thread."""
         if self._gone.is_set():
             return
-        if self._refusal is None:
-            self._refusal = "the agent is being closed"
+        self._refusal = self._refusal or _CLOSING
         self._pump.call_soon(self._begin_ladder)
 
     def wait(self, timeout: float) -> bool:
@@ -201,43 +205,20 @@ class AgentProcess:
 
     # -- piweb-io: its beginning ------------------------------------------------------------
 
-    def _spawn(self) -> None:
+    def _spawn(self, launch: Launch) -> None:
         if self._popen is not None or self._refusal is not None:
             return
-        environ = os.environ | self._env
-        environ["PIWEB_KERNEL"] = _inherited("PIWEB_KERNEL", _token)
-        environ["PIWEB_AGENT"] = _inherited("PIWEB_AGENT", self.marker)
-        _check_launch(self.argv, self.cwd, environ)
-        _guard.prepare(self._pump)
-        fds: list[int] = []
+        _guard.prepare(self._pump, launch.environ)
         try:
-            for _ in range(3):
-                fds += os.pipe()
-            self._popen = subprocess.Popen(
-                [*_die_with_parent(), *self.argv],
-                stdin=fds[0],
-                stdout=fds[3],
-                stderr=fds[5],
-                cwd=self.cwd,
-                env=environ,
-                # An interrupt of the kernel goes to its process group; the agent is not in it.
-                start_new_session=True,
-            )
-        except (OSError, ValueError, subprocess.SubprocessError) as exc:
-            for fd in fds:
-                os.close(fd)
+            spawned = launch.spawn()
+        except AgentLaunchError:
             _guard.release(self.marker)
-            raise AgentLaunchError(
-                f"cannot start {self.argv[0]!r} in {str(self.cwd)!r}: {exc}; run it by hand there"
-            ) from exc
-        for fd in (fds[0], fds[3], fds[5]):
-            os.close(fd)
-        self._stdin, self._stdout, self._stderr = fds[1], fds[2], fds[4]
-        self.pid = self._popen.pid
+            raise
+        self._stdin, self._stdout, self._stderr = spawned.stdin, spawned.stdout, spawned.stderr
+        self.pid = spawned.popen.pid
+        self._popen = spawned.popen
         _live[self.marker] = self
         _guard.adopt(self.marker, self.pid)
-        for fd in (self._stdin, self._stdout, self._stderr):
-            os.set_blocking(fd, False)
         self._pump.watch(self._stdout, READABLE, self._on_stdout)
         self._pump.watch(self._stderr, READABLE, self._on_stderr_ready)
         self._pump.watch_exit(self.pid, self._on_ended)
@@ -276,7 +257,7 @@ class AgentProcess:
                 self._on_lines([tail])
         finally:
             # An agent that can't answer any more is at its end, or of no more use.
-            self._begin_ladder()
+            self._begin_ladder("the agent has closed its stdout")
             self._finish_if_drained()
 
     # -- piweb-io: writing ------------------------------------------------------------------
@@ -301,8 +282,7 @@ class AgentProcess:
             except BlockingIOError:
                 return
             except OSError:
-                self._close_stdin(_DEAF)
-                self._begin_ladder()
+                self._begin_ladder(_DEAF)
                 return
             if written < len(rest):
                 self._offset += written
@@ -316,16 +296,14 @@ class AgentProcess:
             self._writing = False
         self._pump.unwatch(self._stdin)
         if self._laddering:
-            self._close_stdin()
+            self._end_stdin()
 
-    def _close_stdin(self, refusal: str | None = None) -> None:
+    def _close_stdin(self) -> None:
         with self._lock:  # no sender is between its check and its write
             fd, self._stdin = self._stdin, -1
             self._writing = False
             self._queue.clear()
             self._offset = 0
-            if refusal is not None and self._refusal is None:
-                self._refusal = refusal
         self._drop(fd)
 
     def _drop(self, fd: int) -> int:
@@ -336,7 +314,7 @@ class AgentProcess:
 
     # -- piweb-io: its end ------------------------------------------------------------------
 
-    def _begin_ladder(self) -> None:
+    def _begin_ladder(self, reason: str = _CLOSING) -> None:
         if self._laddering or self.returncode is not None:
             return
         self._laddering = True
@@ -344,9 +322,8 @@ class AgentProcess:
             self._gone.set()
             return
         with self._lock:
-            if self._refusal is None:
-                self._refusal = "the agent is being closed"
-        if self._queue and self._stdin >= 0:
+            self._refusal = self._refusal or reason
+        if self._queue and self._refusal is _CLOSING:
             self._timer = self._pump.call_later(FLUSH_TIMEOUT, self._end_stdin)
         else:
             self._end_stdin()
@@ -435,7 +412,7 @@ class AgentProcess:
 
     def _forget(self) -> None:
         """In a forked copy of the kernel: this agent is not ours."""
-        self._lock = threading.Lock()  # another thread may have held it at the fork
+        self._lock = threading.RLock()  # another thread may have held it at the fork
         self._gone = threading.Event()
         self._gone.set()
         self._refusal = "the agent belongs to the process that this one was forked from"
@@ -467,50 +444,6 @@ def _inherited(name: str, value: str) -> str:
     """A kernel that an agent's tool has started is that agent's descendant, and so are its own."""
     outer = os.environ.get(name)
     return f"{outer}/{value}" if outer else value
-
-
-@cache
-def _die_with_parent() -> tuple[str, ...]:
-    """What to put before a command so that it gets SIGTERM when this process dies.
-
-    The signal comes when the *thread* that spawned it ends, which is why agents are spawned by
-    `piweb-io`. setpriv does it without running Python code between fork and exec; busybox's and
-    old ones can't.
-    """
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        return ()
-    prefix = (setpriv, "--pdeathsig", "TERM", "--")
-    try:
-        works = subprocess.run(
-            [*prefix, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return prefix if works.returncode == 0 else ()
-
-
-def _check_launch(argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
-    """Say what is wrong before setpriv would say it in its own words, as the agent's stderr."""
-    if not argv:
-        raise AgentLaunchError("cannot start the agent: its command is empty")
-    if not cwd.is_dir():
-        raise AgentLaunchError(
-            f"cannot start {argv[0]!r}: the working directory {str(cwd)!r} does not exist; create "
-            "it or name another"
-        )
-    program = argv[0]
-    if os.sep in program:
-        path = cwd / program
-        if path.is_file() and os.access(path, os.X_OK):
-            return
-        reason = "it is not executable" if path.is_file() else "there is no such file"
-        action = "make it executable (chmod +x)" if path.is_file() else "check the path"
-    elif shutil.which(program, path=environ.get("PATH")) is None:
-        reason, action = "it is not on PATH", "install it or give its full path"
-    else:
-        return
-    raise AgentLaunchError(f"cannot start {program!r} in {str(cwd)!r}: {reason}; {action}")
 
 
 def _close_at_exit() -> None:

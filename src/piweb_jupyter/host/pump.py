@@ -68,7 +68,8 @@ class Pump:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: a finalizer or a signal handler may close an agent in the middle of anything.
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
         self._poller: select.epoll | _Poll | None = None
@@ -176,6 +177,8 @@ class Pump:
             return
 
         def ended(_mask: int) -> None:
+            if not _has_ended(pid):
+                return  # a late event of the descriptor that had this number before
             self.unwatch(pidfd)
             os.close(pidfd)
             handler()
@@ -184,14 +187,10 @@ class Pump:
 
     def _poll_exit(self, pid: int, handler: Callable[[], None]) -> None:
         def look() -> None:
-            try:
-                alive = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-            except ChildProcessError:
-                alive = False
-            if alive:
-                self.call_later(_REAP_INTERVAL, look)
-            else:
+            if _has_ended(pid):
                 handler()
+            else:
+                self.call_later(_REAP_INTERVAL, look)
 
         look()
 
@@ -310,7 +309,7 @@ class Pump:
 
     def _forget(self) -> None:
         """In a forked copy: nothing was ever watched or asked for."""
-        self._lock = threading.Lock()  # another thread may have held it at the fork
+        self._lock = threading.RLock()  # another thread may have held it at the fork
         self._thread = self._ident = None
         self._soon.clear()
         self._timers.clear()
@@ -329,6 +328,14 @@ class Pump:
             with contextlib.suppress(OSError):
                 os.close(fd)
         self._wake_out = self._wake_in = -1
+
+
+def _has_ended(pid: int) -> bool:
+    """Is the child a zombie, or reaped by somebody else?"""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 class _Poll:
