@@ -27,6 +27,8 @@ WRITABLE = select.POLLOUT
 _BATCH = 64
 # Where the end of a process is not announced (no pidfd: macOS, old Linux), look this often.
 _REAP_INTERVAL = 0.05
+# Cancelled timers are thrown out by so many.
+_MANY_TIMERS = 256
 _ONE = (1).to_bytes(8, sys.byteorder)  # what an eventfd counts
 
 
@@ -226,7 +228,10 @@ class Pump:
             if soon:
                 timeout = 0.0
             elif timers:
-                timeout = self._time_to_next()
+                if timers[0][2].cancelled:
+                    self._purge()
+                    continue
+                timeout = max(0.0, timers[0][0] - monotonic())
             elif len(handlers) > 1:
                 timeout = -1.0
             elif self._end():
@@ -241,37 +246,29 @@ class Pump:
                     except BaseException:
                         _log.exception("a handler of piweb-io failed")
             if timers:
-                self._run_timers()
+                now = monotonic()
+                while timers and timers[0][0] <= now:
+                    fn = self._next_timer()
+                    if fn is not None:
+                        self._call(fn)
             if soon:
                 for _ in range(len(soon)):
                     self._call(soon.popleft())
 
-    def _time_to_next(self) -> float:
-        with self._lock:
-            timers = self._timers
-            while timers and timers[0][2].cancelled:
-                heapq.heappop(timers)
-                self._cancelled -= 1
-            return max(0.0, timers[0][0] - monotonic()) if timers else 0.0
+    # Only the thread itself takes timers away, so it may look at the first one without the lock.
 
-    def _run_timers(self) -> None:
-        now = monotonic()
-        due: list[Timer] = []
+    def _next_timer(self) -> Callable[[], None] | None:
         with self._lock:
-            timers = self._timers
-            while timers and (timers[0][0] <= now or timers[0][2].cancelled):
-                timer = heapq.heappop(timers)[2]
-                if timer.cancelled:
-                    self._cancelled -= 1
-                else:
-                    due.append(timer)
-        for timer in due:
-            fn = timer._take()  # noqa: SLF001 - one class in two
-            if fn is not None:
-                self._call(fn)
-            else:
-                with self._lock:
-                    self._cancelled -= 1
+            fn = heapq.heappop(self._timers)[2]._take()  # noqa: SLF001 - one class in two
+            if fn is None:
+                self._cancelled -= 1
+            return fn
+
+    def _purge(self) -> None:
+        with self._lock:
+            self._timers[:] = [entry for entry in self._timers if not entry[2].cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def _call(self, fn: Callable[[], None]) -> None:
         try:
@@ -281,16 +278,16 @@ class Pump:
 
     def _timer_cancelled(self) -> None:
         with self._lock:
-            timers = self._timers
             self._cancelled += 1
-            # Cancelled entries wait for their time; a caller that makes one timer per command
-            # must not fill the memory with them.
-            if self._cancelled > 64 and self._cancelled * 2 > len(timers):
-                timers[:] = [entry for entry in timers if not entry[2].cancelled]
-                heapq.heapify(timers)
-                self._cancelled = 0
-            if self._thread is not None and len(self._handlers) <= 1 and not self.is_current:
-                self._wake()  # the last thing that kept the thread may be gone
+            if self._cancelled % _MANY_TIMERS == 0 and self._cancelled * 2 > len(self._timers):
+                # They would wait for their time; a caller that makes a timer per command must not
+                # fill the memory with them.
+                self._soon.append(self._purge)
+            elif len(self._handlers) > 1:
+                return
+            # Else the last thing that kept the thread may be gone.
+            if self._thread is not None and not self.is_current:
+                self._wake()
 
     def _woken(self, _mask: int) -> None:
         try:
