@@ -220,7 +220,7 @@ class Chat:
     def _on_prompt_answer(self, turn: Turn, request: Request) -> None:
         response = request.response
         if response is not None:
-            self.take_state(response)
+            self.take_answer(response)
         if response is None:
             self._finish(turn, request.error)
         elif not response.success:

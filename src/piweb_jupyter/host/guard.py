@@ -31,6 +31,7 @@ class Guard:
     def __init__(self, token: str) -> None:
         self._token = token
         self._pipe = -1
+        self._popen: subprocess.Popen[bytes] | None = None
         self._agents: dict[str, int] = {}
         self._replaced = 0
         self._environ: dict[str, str] = {}
@@ -91,10 +92,12 @@ class Guard:
             os.close(out)
         os.set_blocking(in_, False)
         self._pipe = in_
+        self._popen = popen
 
         def ended() -> None:
             popen.wait()
-            if self._pipe == in_:  # nobody said bye
+            # Not the pipe's number: the next warden's pipe may have got the same one.
+            if self._popen is popen:  # nobody said bye
                 self._hang_up()
                 self._replace(pump)
 
@@ -118,6 +121,7 @@ class Guard:
             _log.debug("the warden was not told %r: %s", line, exc)
 
     def _hang_up(self) -> None:
+        self._popen = None
         pipe, self._pipe = self._pipe, -1
         if pipe >= 0:
             os.close(pipe)

@@ -204,6 +204,7 @@ class CommandLedger:
 
     def fail_all(self, error: PiwebError) -> None:
         """The agent is gone: every pending command is lost."""
+        self._expiry_at = float("inf")
         while self.pending:
             _, command = self.pending.popitem()
             self._settle(command, "lost", error=error)

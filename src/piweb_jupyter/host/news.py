@@ -16,8 +16,8 @@ from .callbacks import get_callbacks
 
 if TYPE_CHECKING:
     from .command import Command
+    from .messages import Op
     from .session import AgentSession
-    from .transcript import Op
 
 __all__ = ["News", "SessionListener", "SessionNews"]
 

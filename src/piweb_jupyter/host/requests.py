@@ -36,7 +36,7 @@ _BESIDE = READ_COMMANDS | {
 
 
 class _Later(Protocol):
-    def __call__(self, delay: float, fn: Callable[[], None], /) -> object: ...
+    def __call__(self, delay: float, fn: Callable[[], None], /) -> None: ...
 
 
 class Request:
@@ -108,14 +108,20 @@ class Requests:
         self._closed: PiwebError | None = None
 
     def send(
-        self, command: str, fields: Fields, on_done: Callable[[Request], None] | None = None
+        self,
+        command: str,
+        fields: Fields,
+        on_done: Callable[[Request], None] | None = None,
+        on_id: Callable[[str], None] | None = None,
     ) -> Request:
-        """Send a command now, or when the one before it is answered.
+        """Send a command now, or when the one before it is answered. `on_id` hears its id first.
 
         An agent that is gone or does not read shows as the request's error, not as an exception.
         """
         request = Request(f"r{next(self._ids)}", command, fields, on_done)
         beside = command in _BESIDE
+        if on_id is not None:
+            on_id(request.id)
         with self._lock:
             closed = self._closed
             if closed is None:

@@ -7,6 +7,7 @@ nothing of the user's may run.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -46,7 +47,7 @@ from .log import SessionLog
 from .mirror import StateMirror
 from .news import News, SessionNews
 from .process import AgentProcess
-from .pump import get_pump
+from .pump import Timer, get_pump
 from .questions import Questions
 from .requests import Request, Requests
 from .surface import Channel, Surface
@@ -54,6 +55,8 @@ from .transcript import Transcript
 from .turn import Turn
 
 __all__ = ["READY_NOTICE", "READY_TIMEOUT", "AgentSession", "Lifecycle"]
+
+_log = logging.getLogger(__name__)
 
 # A person should know by then that it takes longer than usual.
 READY_NOTICE = 10.0
@@ -104,6 +107,7 @@ class AgentSession:
         self._process: AgentProcess | None = None
         self._failure: PiwebError | None = None
         self._held: list[Callable[[PiwebError | None], None]] = []
+        self._timers: set[Timer] = set()
         self._specs: dict[str, tuple[int, SurfaceSpec]] = {}
         self._probes: frozenset[str] = frozenset()
         self._states_seen = False
@@ -151,7 +155,7 @@ class AgentSession:
     @property
     def title(self) -> str:
         """The title that the agent has set, or the source's."""
-        return self.transcript.meta.get("title") or self.spec.title or self.name
+        return self.transcript.meta["title"] or self.spec.title or self.name
 
     @property
     def surfaces(self) -> tuple[str, ...]:
@@ -226,20 +230,22 @@ class AgentSession:
                 self.news.state(key)
             if epoch > 1:
                 self.chat.change(lambda t: t.note("info", "The agent was started again."))
-            try:
-                # Under the lock, so that whoever answers its first line finds the process here.
-                self._process = AgentProcess(
-                    self.spec.argv,
-                    cwd=self.spec.cwd,
-                    env=self.spec.env,
-                    on_lines=lambda lines: self._on_lines(epoch, lines),
-                    on_stderr=self.log.feed,
-                    on_oversize=lambda head, size: self._on_oversize(epoch, head, size),
-                    on_exit=lambda returncode: self._on_exit(epoch, returncode),
-                )
-            except AgentLaunchError as exc:
-                self._end(epoch, "error", exc)
-                raise
+            self._process = process = AgentProcess(
+                self.spec.argv,
+                cwd=self.spec.cwd,
+                env=self.spec.env,
+                on_lines=lambda lines: self._on_lines(epoch, lines),
+                on_stderr=self.log.feed,
+                on_oversize=lambda head, size: self._on_oversize(epoch, head, size),
+                on_exit=lambda returncode: self._on_exit(epoch, returncode),
+                start=False,
+            )
+        try:
+            # Outside the lock: `piweb-io` spawns it, and a callback there may want the lock.
+            process.start()
+        except AgentLaunchError as exc:
+            self._end(epoch, "error", exc)
+            raise
         self.later(READY_NOTICE, lambda: self._on_slow_start(epoch))
         self.later(READY_TIMEOUT, lambda: self._on_no_start(epoch))
         # pi has no ready frame: the answer to the first question is the signal.
@@ -353,7 +359,7 @@ class AgentSession:
         response = request.response
         if epoch != self.epoch or response is None:
             return
-        self.chat.take_state(response)
+        self.chat.take_answer(response)
         self._become_ready(epoch)
         data = response.data
         if type(data) is dict and data.get("messageCount") and not self.transcript.messages:
@@ -427,8 +433,11 @@ class AgentSession:
             if epoch != self.epoch or self.lifecycle not in ("starting", "ready"):
                 return
             self._failure = error
+            timers, self._timers = self._timers, set()
             waiting, self._held = self._held, []
             self._set_lifecycle(lifecycle, str(error))
+        for timer in list(timers):
+            timer.cancel()
         self.requests.fail(error)
         for fn in waiting:
             fn(error)
@@ -547,14 +556,19 @@ class AgentSession:
                 self.log.note(f"a line of the agent was skipped ({exc})")
                 self._resync()
                 continue
-            if type(frame) is StateFrame:
-                if self.mirror.apply(frame):
-                    self._states_seen = True
-                    self.news.state(frame.key)
-            elif type(frame) is CommandResult:
-                self.ledger.take_result(frame, len(line))
-            else:
-                self._dispatch(epoch, frame)
+            try:
+                if type(frame) is StateFrame:
+                    if self.mirror.apply(frame):
+                        self._states_seen = True
+                        self.news.state(frame.key)
+                elif type(frame) is CommandResult:
+                    self.ledger.take_result(frame, len(line))
+                else:
+                    self._dispatch(epoch, frame)
+            except Exception as exc:
+                # A fault of ours in one frame must not cost the frames behind it.
+                _log.exception("a %s of %s was not taken in", type(frame).__name__, self.name)
+                self.log.note(f"a {type(frame).__name__} was not taken in: {exc!r}")
 
     def _dispatch(self, epoch: int, frame: frames.Frame) -> None:
         match frame:
@@ -609,9 +623,6 @@ class AgentSession:
         """
         process = self._process
         if process is None:
-            with self._lock:
-                process = self._process
-        if process is None:
             raise self.gone() or AgentExitedError(None)
         process.send(line)
 
@@ -622,9 +633,19 @@ class AgentSession:
         except (AgentExitedError, AgentBusyError) as exc:
             self.log.note(f"not sent: {exc}")
 
-    def later(self, delay: float, fn: Callable[[], None]) -> object:
-        """Have `fn()` called on `piweb-io` after `delay` seconds."""
-        return get_pump().call_later(delay, fn)
+    def later(self, delay: float, fn: Callable[[], None]) -> None:
+        """Have `fn()` called on `piweb-io` after `delay` seconds, if this life lasts so long."""
+        timers = self._timers
+        mine: list[Timer] = []  # empty while `run` overtakes the assignment
+
+        def run() -> None:
+            timers.difference_update(mine)
+            fn()
+
+        mine.append(get_pump().call_later(delay, run))
+        timers.update(mine)
+        if timers is not self._timers or self.lifecycle not in ("starting", "ready"):
+            mine[0].cancel()  # it ended meanwhile; `piweb-io` lives as long as its last timer
 
     def _write_when_ready(self, line: bytes) -> None:
         def go(error: PiwebError | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PiwebError, TurnError
-from .transcript import RunSummary
+from .summary import RunSummary
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -144,4 +144,4 @@ class Turn:
             self._chat.call(fn, self)
 
     def _read(self) -> RunSummary:
-        return self._summary or self._chat.summarise(self.start)
+        return self._summary or self._chat.transcript.run_summary(self.start)
