@@ -1,0 +1,58 @@
+"""The one way into the agent: the lines of stdin, one after the other, on the main thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from ..wire.lines import LineSplitter
+
+__all__ = ["Reader"]
+
+_CHUNK = 64 * 1024
+
+
+class Reader:
+    """Reads until the end of the stream, or until told to stop.
+
+    `idle` is true while it waits for input: a signal may then end the process without tearing
+    anything.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        on_line: Callable[[bytes], None],
+        on_oversize: Callable[[bytes, int], None],
+    ) -> None:
+        self._fd = fd
+        self._on_line = on_line
+        self._splitter = LineSplitter(on_oversize=on_oversize)
+        self.idle = False
+        self.stopped = False
+
+    def run(self) -> None:
+        """Hand over line by line. The last one may lack its newline, as pi-web's reader has it."""
+        feed, on_line = self._splitter.feed, self._on_line
+        while chunk := self._read():
+            for line in feed(chunk):
+                on_line(line)
+                if self.stopped:
+                    return
+        tail = self._splitter.flush()
+        if tail is not None:
+            on_line(tail)
+
+    def _read(self) -> bytes:
+        while True:
+            self.idle = True
+            try:
+                return os.read(self._fd, _CHUNK)
+            except BlockingIOError:
+                import select
+
+                select.select([self._fd], [], [])
+            except OSError:
+                return b""
+            finally:
+                self.idle = False

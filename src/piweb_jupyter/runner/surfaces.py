@@ -1,0 +1,170 @@
+"""The surfaces of a running agent: their states, and the commands that change them in turn.
+
+Commands of one surface run one after another, from whichever thread they come; `concurrent` ones
+don't wait. A `def` handler runs on the thread that its turn comes on, which for a command from the
+host is the reader's; an `async def` one runs on the loop. An answer is written before the next
+command begins, and after the states that the command made.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..agent.surface import Surface
+from ..errors import AgentDefinitionError
+from ..wire.frames import SurfaceCommand, encode_command_result, encode_surface_spec
+from ..wire.json import JSON
+from ..wire.surface import Actor
+from .home import Home, Outcome
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+__all__ = ["Outcome", "SurfaceHost", "SurfaceTool"]
+
+
+class SurfaceTool:
+    """A surface's command as a tool of the model. `parameters` is a JSON Schema of type object."""
+
+    __slots__ = ("_host", "action", "description", "domain", "name", "parameters")
+
+    def __init__(
+        self,
+        host: SurfaceHost,
+        domain: str,
+        action: str,
+        description: str,
+        parameters: dict[str, JSON],
+    ) -> None:
+        self._host = host
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{domain}_{action}")[:64]
+        self.domain = domain
+        self.action = action
+        self.description = description
+        self.parameters = parameters
+
+    def run(self, args: JSON, call_id: str = "") -> Outcome:
+        """Run the command for the model: `await outcome.wait()`; `outcome.cancel()` stops it."""
+        return self._host.dispatch(
+            self.domain, self.action, args, actor="llm", correlation_id=call_id
+        )
+
+
+class SurfaceHost:
+    """All surfaces of the agent. `dispatch` and `cancel` are safe from any thread."""
+
+    def __init__(self, runtime: Runtime, surfaces: Iterable[Surface[Any]]) -> None:
+        """Give every surface its home.
+
+        Raises:
+            AgentDefinitionError: If a surface is not valid.
+        """
+        self._writer = runtime.writer
+        self._active: dict[str, Outcome] = {}
+        self._homes = {surface.domain: Home(surface, runtime, self._active) for surface in surfaces}
+        self._specs = [home.surface.to_spec() for home in self._homes.values()]
+        names: set[str] = set()
+        for tool in self.tools():
+            if tool.name in names:
+                raise AgentDefinitionError(
+                    f"two commands make a tool called `{tool.name}`; rename one, "
+                    "or take it from the model with llm=False"
+                )
+            names.add(tool.name)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        return tuple(self._homes)
+
+    def declare(self) -> None:
+        """Line up the declarations of the surfaces."""
+        for spec in self._specs:
+            self._writer.put(encode_surface_spec(spec))
+
+    def start(self) -> None:
+        """Line up the initial states; surfaces that hydrate send theirs when they have it."""
+        for home in self._homes.values():
+            home.start()
+
+    def handle(self, command: SurfaceCommand) -> None:
+        """Run a command of the host; the answer is written when there is one."""
+        home = self._homes.get(command.domain)
+        if home is None:
+            known = ", ".join(self._homes) or "none"
+            self._refuse(
+                command,
+                "surface_not_registered",
+                f"there is no surface `{command.domain}`; registered: {known}",
+            )
+            return
+        home.submit(
+            Outcome(
+                command.action,
+                command.args,
+                command.actor,
+                command.correlation_id,
+                command.if_rev,
+                answers=True,
+            )
+        )
+
+    def dispatch(
+        self,
+        domain: str,
+        action: str,
+        args: JSON = None,
+        *,
+        actor: Actor,
+        correlation_id: str = "",
+        if_rev: int | None = None,
+    ) -> Outcome:
+        """Run a command for somebody in this process. A `def` handler whose turn it is has ended
+        when this returns."""
+        outcome = Outcome(action, args, actor, correlation_id, if_rev, answers=False)
+        home = self._homes.get(domain)
+        if home is None:
+            outcome.fail("surface_not_registered", f"there is no surface `{domain}`")
+        else:
+            home.submit(outcome)
+        return outcome
+
+    def cancel(self, correlation_id: str) -> None:
+        """Ask a command to stop, and what it has spawned. Unknown ones are passed over."""
+        outcome = self._active.get(correlation_id)
+        if outcome is not None:
+            outcome.cancel()
+        for home in self._homes.values():
+            home.cancel_spawned_by(correlation_id)
+
+    def tools(self) -> list[SurfaceTool]:
+        """The commands that the model may use."""
+        return [
+            SurfaceTool(
+                self,
+                domain,
+                command.name,
+                command.description or command.title or f"{command.name} of {domain}",
+                {"type": "object"} if command.arguments is None else command.arguments.schema,
+            )
+            for domain, home in self._homes.items()
+            for command in home.surface.commands.values()
+            if command.llm
+        ]
+
+    def _refuse(self, command: SurfaceCommand, code: str, message: str) -> None:
+        self._writer.write(
+            encode_command_result(
+                command.correlation_id, command.domain, command.action, error=(code, message)
+            )
+        )
+
+
+def describe_unknown(action: str, known: Iterable[str]) -> str:
+    """A sentence for an action that is not in the table, with the nearest that is."""
+    names = list(known)
+    near = difflib.get_close_matches(action, names, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(names) or 'none'}"
+    return f"there is no command `{action}`; {hint}"

@@ -1,0 +1,121 @@
+"""The one way out of the agent: whole lines, in order, none lost, from any thread.
+
+A line is handed over with `put` and on its way after `flush`; `write` does both. Whoever flushes
+writes for all. A host that reads slowly holds the writers up, and nothing is ever dropped or cut.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Writer"]
+
+# What one system call takes at most: the capacity of a pipe on Linux. Small lines that wait are
+# joined up to here; a larger one goes alone.
+_JOIN = 64 * 1024
+
+
+class Writer:
+    """Writes lines to a file descriptor. `on_broken` is called once, when nobody reads any more."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.on_broken: Callable[[], None] | None = None
+        # Appending is atomic and gives the order; writing and taking out need the lock.
+        self._waiting: deque[bytes] = deque()
+        self._out = _thread.allocate_lock()
+        self._rest: memoryview | None = None
+        self._broken = False
+        # A forked child has copies of our lines and of our descriptor, and must use neither.
+        os.register_at_fork(after_in_child=self._abandon)
+
+    def write(self, line: bytes) -> None:
+        """Send one line, which ends in a newline. Waits while the host does not read."""
+        self._waiting.append(line)
+        self.flush()
+
+    def put(self, line: bytes) -> None:
+        """Give a line its place in the order; `flush` sends it. Never waits."""
+        self._waiting.append(line)
+
+    def flush(self) -> None:
+        """Send what has been put, by whomever."""
+        while self._waiting or self._rest:
+            with self._out:
+                self._drain()
+
+    def close(self) -> None:
+        """Drop what is not yet written, and every line from now on."""
+        self._broken = True
+        self.on_broken = None
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until no line is half-written, so that the process may end. False: it is."""
+        if not self._out.acquire(timeout=timeout):
+            return False
+        self._out.release()
+        return True
+
+    def _drain(self) -> None:
+        waiting = self._waiting
+        while waiting or self._rest:
+            # Whatever is raised in here, the next to flush finds all that is not yet written.
+            if self._rest is None:
+                line, count = _join(waiting)
+                written = self._write_some(line)
+                if written < len(line):
+                    self._rest = memoryview(line)[written:]
+                for _ in range(count):
+                    waiting.popleft()
+            else:
+                rest = self._rest
+                written = self._write_some(rest)
+                self._rest = rest[written:] if written < len(rest) else None
+
+    def _write_some(self, data: bytes | memoryview) -> int:
+        if self._broken:
+            return len(data)
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            _wait_writable(self._fd)
+            return 0
+        except OSError:
+            self._break()
+            return len(data)
+
+    def _break(self) -> None:
+        if not self._broken:
+            self._broken = True
+            if self.on_broken is not None:
+                self.on_broken()
+
+    def _abandon(self) -> None:
+        self._broken = True
+        self.on_broken = None
+        self._rest = None
+        self._waiting.clear()
+        self._out = _thread.allocate_lock()
+        os.close(self._fd)
+
+
+def _join(waiting: deque[bytes]) -> tuple[bytes, int]:
+    """As many waiting lines as go into one system call, at least one; and how many they are."""
+    line = waiting[0]
+    count, size = 1, len(line)
+    while count < len(waiting) and size + len(waiting[count]) <= _JOIN:
+        size += len(waiting[count])
+        count += 1
+    if count == 1:
+        return line, 1
+    return b"".join([waiting[index] for index in range(count)]), count
+
+
+def _wait_writable(fd: int) -> None:
+    """A host may have made the pipe non-blocking, for both ends share one description."""
+    import select
+
+    select.select([], [fd], [])
