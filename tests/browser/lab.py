@@ -77,6 +77,7 @@ class Server:
         self.log = home / "server.log"
         own = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_WORKSPACES_DIR")
         variables = {name: str(home / name.lower()) for name in (*own, "JUPYTERLAB_SETTINGS_DIR")}
+        _turn_off_news(home / "jupyterlab_settings_dir")
         # The page's own application object is the test's way into the notebook's model.
         if app == "lab":
             exposed = ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url="]
@@ -165,6 +166,14 @@ class Server:
         for kernel in self.api("kernels"):
             with contextlib.suppress(OSError):
                 self.api(f"kernels/{kernel['id']}", "DELETE")
+
+
+def _turn_off_news(settings: Path) -> None:
+    """Lab would ask in every new page, over what the test looks at."""
+    file = settings / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    file.parent.mkdir(parents=True)
+    chosen = {"fetchNews": "false", "checkForUpdates": False}
+    file.write_text(json.dumps(chosen), encoding="utf-8")
 
 
 def _find_free_port() -> int:
@@ -354,7 +363,7 @@ class NotebookPage:
     def set_theme(self, theme: Literal["JupyterLab Light", "JupyterLab Dark"]) -> None:
         self.execute("apputils:change-theme", {"theme": theme})
         light = "true" if theme.endswith("Light") else "false"
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']")
+        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
 
     def screenshot(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.browser.conftest import OpenNotebook
 from tests.browser.lab import App
 from tools.provision import KERNELS
@@ -25,6 +27,35 @@ def test_a_widget_is_drawn_and_answers_a_click(open_notebook: OpenNotebook, app:
     page.output(0).get_by_role("button", name="clicked 1").wait_for()
 
 
+def test_the_theme_can_be_changed(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    page = open_notebook(["1"])
+    page.set_theme("JupyterLab Dark")
+    assert page.screenshot(tmp_path / "dark.png").stat().st_size > 0
+    assert not page.page.get_by_text("Jupyter news").is_visible()
+    page.set_theme("JupyterLab Light")  # the settings are the server's, and other tests share it
+
+
+def test_a_page_can_lose_and_regain_its_kernel(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(["x = 1", "print('x' in globals())", _FOREVER])
+    page.run(0)
+    page.restart_kernel()
+    page.run(1)
+    assert page.text(1) == "False"
+    page.run(2, wait=False)
+    page.wait_text(2, "here it is")
+    page.interrupt_kernel()
+    page.wait_done(2)
+    page.reload()
+    assert page.sources()[0] == "x = 1"
+    page.shutdown_kernel()
+    assert page.server.api("kernels") == []
+
+
+_FOREVER = """
+import threading
+print("here it is")
+threading.Event().wait()
+"""
 _BUTTON = """
 import ipywidgets
 button = ipywidgets.Button(description="clicked 0")
