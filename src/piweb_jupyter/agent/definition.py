@@ -108,7 +108,12 @@ class Agent:
     def tool(self, function: F, /) -> F: ...
     @overload
     def tool(
-        self, *, name: str | None = None, description: str | None = None
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
     ) -> Callable[[F], F]: ...
     def tool(
         self,

@@ -133,6 +133,8 @@ class Surface(Generic[S]):
     @overload
     def command(
         self,
+        function: None = None,
+        /,
         *,
         name: str | None = None,
         title: str = "",

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..agent.surface import Surface
+from ..agent.surface import Command, Surface
 from ..errors import AgentDefinitionError
 from ..wire.frames import SurfaceCommand, encode_command_result, encode_surface_spec
 from ..wire.json import JSON
@@ -31,20 +32,15 @@ class SurfaceTool:
 
     __slots__ = ("_host", "action", "description", "domain", "name", "parameters")
 
-    def __init__(
-        self,
-        host: SurfaceHost,
-        domain: str,
-        action: str,
-        description: str,
-        parameters: dict[str, JSON],
-    ) -> None:
+    def __init__(self, host: SurfaceHost, name: str, domain: str, command: Command) -> None:
         self._host = host
-        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{domain}_{action}")[:64]
+        self.name = name
         self.domain = domain
-        self.action = action
-        self.description = description
-        self.parameters = parameters
+        self.action = command.name
+        self.description = command.description or command.title or f"{command.name} of {domain}"
+        self.parameters: dict[str, JSON] = (
+            {"type": "object"} if command.arguments is None else command.arguments.schema
+        )
 
     def run(self, args: JSON, call_id: str = "") -> Outcome:
         """Run the command for the model: `await outcome.wait()`; `outcome.cancel()` stops it."""
@@ -66,14 +62,7 @@ class SurfaceHost:
         self._active: dict[str, Outcome] = {}
         self._homes = {surface.domain: Home(surface, runtime, self._active) for surface in surfaces}
         self._specs = [home.surface.to_spec() for home in self._homes.values()]
-        names: set[str] = set()
-        for tool in self.tools():
-            if tool.name in names:
-                raise AgentDefinitionError(
-                    f"two commands make a tool called `{tool.name}`; rename one, "
-                    "or take it from the model with llm=False"
-                )
-            names.add(tool.name)
+        self._tools = self._name_tools({tool.name for tool in runtime.agent.tools})
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -139,20 +128,31 @@ class SurfaceHost:
         for home in self._homes.values():
             home.cancel_spawned_by(correlation_id)
 
-    def tools(self) -> list[SurfaceTool]:
+    def tools(self) -> tuple[SurfaceTool, ...]:
         """The commands that the model may use."""
-        return [
-            SurfaceTool(
-                self,
-                domain,
-                command.name,
-                command.description or command.title or f"{command.name} of {domain}",
-                {"type": "object"} if command.arguments is None else command.arguments.schema,
-            )
+        return self._tools
+
+    def _name_tools(self, taken: set[str]) -> tuple[SurfaceTool, ...]:
+        """A tool is called like its command; where two would be, the domain comes before it."""
+        offered = [
+            (domain, command)
             for domain, home in self._homes.items()
             for command in home.surface.commands.values()
             if command.llm
         ]
+        count = Counter(_tool_name(command.name) for _, command in offered)
+        tools: list[SurfaceTool] = []
+        for domain, command in offered:
+            name = _tool_name(command.name)
+            if count[name] > 1 or name in taken:
+                name = _tool_name(f"{domain}_{command.name}")
+            if name in taken or any(name == tool.name for tool in tools):
+                raise AgentDefinitionError(
+                    f"command `{command.name}` of surface `{domain}` would be a second tool called "
+                    f"`{name}`; rename it, or keep it from the model with llm=False"
+                )
+            tools.append(SurfaceTool(self, name, domain, command))
+        return tuple(tools)
 
     def _refuse(self, command: SurfaceCommand, code: str, message: str) -> None:
         self._writer.write(
@@ -160,6 +160,11 @@ class SurfaceHost:
                 command.correlation_id, command.domain, command.action, error=(code, message)
             )
         )
+
+
+def _tool_name(text: str) -> str:
+    """What every provider accepts as a tool's name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", text)[:64]
 
 
 def describe_unknown(action: str, known: Iterable[str]) -> str:
