@@ -51,8 +51,7 @@ format: venv
 	$(PY) -m ruff format $(SOURCES)
 
 bench: venv
-	$(PY) -m pip install --quiet --group bench
-	$(PY) benchmarks/run.py $(ARGS)
+	$(PY) -m benchmarks.run $(ARGS)
 
 build: venv
 	$(PY) -m build
