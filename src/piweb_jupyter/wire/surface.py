@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..errors import ProtocolError
@@ -50,8 +50,8 @@ class CommandSpec:
 
     name: str
     title: str = ""
-    description: str = ""
-    args: JSON = None
+    description: str = field(default="", repr=False)
+    args: JSON = field(default=None, repr=False)
     confirm: str = ""
     guard: bool = False
     concurrent: bool = False
@@ -71,9 +71,9 @@ class SurfaceSpec:
     domain: str
     title: str = ""
     commands: tuple[CommandSpec, ...] = ()
-    state_schema: JSON = None
-    view_module: str = ""
-    view_css: str = ""
+    state_schema: JSON = field(default=None, repr=False)
+    view_module: str = field(default="", repr=False)
+    view_css: str = field(default="", repr=False)
 
     def to_json(self) -> dict[str, JSON]:
         out: dict[str, JSON] = {

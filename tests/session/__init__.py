@@ -1,0 +1,1 @@
+"""Real sessions with real Python agents: host and runner together."""
