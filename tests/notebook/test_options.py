@@ -7,7 +7,7 @@ import pytest
 from piweb_jupyter.notebook.options import (
     OPTIONS,
     SUBCOMMANDS,
-    LineError,
+    UsageError,
     parse_cell_line,
     parse_line,
 )
@@ -61,7 +61,7 @@ def test_a_hash_is_no_comment() -> None:
     ],
 )
 def test_a_wrong_line_says_what_is_right(line: str, told: str) -> None:
-    with pytest.raises(LineError) as caught:
+    with pytest.raises(UsageError) as caught:
         parse_line(line)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -70,9 +70,9 @@ def test_a_wrong_line_says_what_is_right(line: str, told: str) -> None:
 def test_the_prompt_of_a_cell_is_not_on_its_first_line() -> None:
     assert parse_cell_line("-n one").get("name") == "one"
     assert parse_cell_line("./agent").operand == "./agent"
-    with pytest.raises(LineError, match="%piweb status"):
+    with pytest.raises(UsageError, match="%piweb status"):
         parse_cell_line("status")
-    with pytest.raises(LineError, match="--wait is no option"):
+    with pytest.raises(UsageError, match="--wait is no option"):
         parse_cell_line("--wait")
 
 

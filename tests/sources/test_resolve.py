@@ -89,7 +89,7 @@ def test_a_relative_path_and_a_link_resolve_to_one_place(
     monkeypatch.chdir(tmp_path)
     there = resolve_source("./link", environ=EMPTY)
     assert there.path == tmp_path / "real"
-    assert there.is_same_launch(resolve_source("real/", environ=EMPTY))
+    assert there.is_same_source(resolve_source("real/", environ=EMPTY))
 
 
 def test_a_missing_path_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +226,14 @@ def test_a_command_that_cannot_run_is_refused(command: str, told: str) -> None:
 # ---------------------------------------------------------------- what is the same
 
 
-def test_the_same_source_with_another_model_is_another_launch(tmp_path: Path) -> None:
+def test_what_is_the_same_source(tmp_path: Path) -> None:
     write(tmp_path / "agent.py")
     one = resolve_source(tmp_path, environ=EMPTY)
-    other = resolve_source(tmp_path, model="stub", environ=EMPTY)
-    assert one.is_same_source(other)
-    assert not one.is_same_launch(other)
-    assert one.is_same_launch(resolve_source(tmp_path, environ=EMPTY))
+    assert one.is_same_source(resolve_source(tmp_path, model="stub", environ=EMPTY))
+    assert not one.is_same_source(resolve_source(tmp_path / "agent.py", environ=EMPTY))
+    first, second = (resolve_command(f"sh -c {x}", directory=tmp_path) for x in ("true", "false"))
+    assert first.is_same_source(resolve_command("sh -c true", directory=tmp_path))
+    assert not first.is_same_source(second)
 
 
 def test_files_that_changed_since_the_start_are_named(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..errors import PiwebError
 from ..sources.resolve import split_words
 
 __all__ = [
@@ -17,7 +18,7 @@ __all__ = [
     "OPTIONS",
     "START_OPTIONS",
     "SUBCOMMANDS",
-    "LineError",
+    "UsageError",
     "Option",
     "Parsed",
     "Subcommand",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 
-class LineError(Exception):
+class UsageError(PiwebError):
     """The line is wrong; the text says how, and what would be right."""
 
 
@@ -120,7 +121,7 @@ def parse_line(line: str) -> Parsed:
     """Read what follows `%piweb`.
 
     Raises:
-        LineError: If it is wrong.
+        UsageError: If it is wrong.
     """
     words = _split(line)
     first = next((word for word in words if not word.startswith("-")), None)
@@ -134,11 +135,11 @@ def parse_cell_line(line: str) -> Parsed:
     """Read what follows `%%piweb` on its line; the prompt is below it.
 
     Raises:
-        LineError: If it is wrong.
+        UsageError: If it is wrong.
     """
     parsed = _parse(_split(line), CELL_OPTIONS, None, "SOURCE")
     if parsed.operand in SUBCOMMANDS and not Path(parsed.operand).exists():
-        raise LineError(
+        raise UsageError(
             f"`{parsed.operand}` is a subcommand of the line magic: %piweb {parsed.operand}; "
             "the prompt of %%piweb begins on the second line"
         )
@@ -155,7 +156,7 @@ def _split(line: str) -> list[str]:
     try:
         return split_words(line)
     except ValueError:
-        raise LineError(f"a quotation is not closed in: {line.strip()}") from None
+        raise UsageError(f"a quotation is not closed in: {line.strip()}") from None
 
 
 def _parse(
@@ -174,25 +175,25 @@ def _parse(
             option = _find_option(flag, allowed, subcommand)
             if not option.value:
                 if has_value:
-                    raise LineError(f"{flag} takes no value")
+                    raise UsageError(f"{flag} takes no value")
                 switches.add(option.name)
                 continue
             if not has_value:
                 if not queue or queue[-1].startswith("-"):
-                    raise LineError(f"{flag} needs a value: {flag} {option.value}")
+                    raise UsageError(f"{flag} needs a value: {flag} {option.value}")
                 value = queue.pop()
             if not value.strip():
-                raise LineError(f"{flag} needs a value: {flag} {option.value}")
+                raise UsageError(f"{flag} needs a value: {flag} {option.value}")
             parsed.values[option.name] = value
         elif not operand:
-            raise LineError(f"`{subcommand}` takes nothing after it, and got {word!r}")
+            raise UsageError(f"`{subcommand}` takes nothing after it, and got {word!r}")
         elif parsed.operand:
             hint = (
                 f"; a path with spaces needs quotation marks: '{parsed.operand} {word}'"
                 if operand in ("SOURCE", "DIR")
                 else ""
             )
-            raise LineError(f"one {operand} is enough, and got {word!r} too{hint}")
+            raise UsageError(f"one {operand} is enough, and got {word!r} too{hint}")
         else:
             parsed.operand = word
     parsed.switches = frozenset(switches)
@@ -205,7 +206,7 @@ def _join_name(parsed: Parsed) -> None:
     """`stop NAME` and `stop -n NAME` say the same."""
     named = parsed.values.pop("name", "")
     if named and parsed.operand and named != parsed.operand:
-        raise LineError(f"two names, {parsed.operand!r} and {named!r}; one session at a time")
+        raise UsageError(f"two names, {parsed.operand!r} and {named!r}; one session at a time")
     parsed.operand = parsed.operand or named
 
 
@@ -217,8 +218,8 @@ def _find_option(flag: str, allowed: tuple[str, ...], subcommand: str | None) ->
     where = f"`{subcommand}`" if subcommand else "%piweb"
     elsewhere = flag.lstrip("-")
     if elsewhere in OPTIONS and flag.startswith("--"):
-        raise LineError(f"{flag} is no option of {where}; it has {_list(allowed)}")
-    raise LineError(
+        raise UsageError(f"{flag} is no option of {where}; it has {_list(allowed)}")
+    raise UsageError(
         f"there is no option {flag}{describe_nearest(flag, [OPTIONS[n].flag for n in allowed])}"
         f"; {where} has {_list(allowed)}"
     )

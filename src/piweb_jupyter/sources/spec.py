@@ -65,15 +65,6 @@ class LaunchSpec:
             return False
         return self.kind != "command" or self.argv == other.argv
 
-    def is_same_launch(self, other: LaunchSpec) -> bool:
-        """True when both start the same thing in the same way, so that one may stand for both."""
-        return (
-            self.is_same_source(other)
-            and self.model == other.model
-            and self.argv == other.argv
-            and dict(self.env) == dict(other.env)
-        )
-
     def with_argument(self, *arguments: str, **env: str) -> LaunchSpec:
         """The same launch with more arguments at the end and more environment."""
         return replace(self, argv=(*self.argv, *arguments), env={**self.env, **env})
