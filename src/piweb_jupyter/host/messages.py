@@ -51,21 +51,21 @@ class Messages:
         self.seq = 0  # how many operations were told
         self.kept: list[Message] = []
         self._born: list[int] = []  # `seq` when each of them came to be
-        self._first = 0  # the number of the first one kept
+        self.first = 0  # the number of the first one kept
         self._weight = 0
         self._shed_to = 0  # every message before this one is a stub
         self._streams: list[Stream] = []
 
     def __getitem__(self, n: int) -> Message:
-        return self.kept[n - self._first]
+        return self.kept[n - self.first]
 
     def __contains__(self, n: int) -> bool:
-        return n >= self._first
+        return n >= self.first
 
     @property
     def end(self) -> int:
         """The number that the next message will have."""
-        return self._first + len(self.kept)
+        return self.first + len(self.kept)
 
     def since(self, mark: int) -> list[Message]:
         """The messages that came to be at `seq` `mark` or later."""
@@ -128,16 +128,20 @@ class Messages:
         """Append to a growing text, as far as it has room."""
         size = len(delta)
         if size >= stream.room:
-            if stream.room <= 0:
-                return []
-            delta = f"{delta[: stream.room]}\n{CUT}"
-            stream.room = 0
-            self[stream.n]["parts"][stream.p]["cut"] = True
-        else:
-            stream.room -= size
+            return self._fill_up(stream, delta)
+        stream.room -= size
         stream.pieces.append(delta)
-        self._weight += len(delta)
-        return [("append", stream.n - self._first, stream.p, stream.name, delta)]
+        self._weight += size
+        return [("append", stream.n - self.first, stream.p, stream.name, delta)]
+
+    def _fill_up(self, stream: Stream, delta: str) -> list[Op]:
+        if stream.room <= 0:
+            return []
+        with self.editing(stream.n, stream.p) as part:
+            part[stream.name] += f"{delta[: stream.room]}\n{CUT}"
+            part["cut"] = True
+        stream.room = 0
+        return [self.tell_part(stream.n, stream.p)]
 
     def join(self) -> None:
         """Put every growing text into its part, so that the messages can be read."""
@@ -151,7 +155,7 @@ class Messages:
         """Drop all messages but these."""
         end = self.end
         self.kept = list(keep)
-        self._first = self._shed_to = end - len(self.kept)
+        self.first = self._shed_to = end - len(self.kept)
         self._born = [self.seq] * len(self.kept)
         self._streams.clear()
         self._weight = sum(weight(part) for message in self.kept for part in message["parts"])
@@ -163,17 +167,17 @@ class Messages:
         self.join()
         message = self[n]
         parts = [dict(part) for part in message["parts"]]
-        return ("message", n - self._first, {**message, "parts": parts})
+        return ("message", n - self.first, {**message, "parts": parts})
 
     def tell_part(self, n: int, p: int) -> Op:
         self.join()
-        return ("part", n - self._first, p, dict(self[n]["parts"][p]))
+        return ("part", n - self.first, p, dict(self[n]["parts"][p]))
 
     def tell_growth(self, n: int, p: int, name: str, text: str) -> Op:
-        return ("append", n - self._first, p, name, text)
+        return ("append", n - self.first, p, name, text)
 
     def tell_all(self) -> list[Op]:
-        return [("clear",), *(self.tell(self._first + i) for i in range(len(self.kept)))]
+        return [("clear",), *(self.tell(self.first + i) for i in range(len(self.kept)))]
 
     def told(self, ops: list[Op]) -> list[Op]:
         """Count what is about to be told, with what it takes to stay in bounds."""
@@ -207,8 +211,8 @@ class Messages:
         for message in self.kept[:count]:
             self._weight -= sum(map(weight, message["parts"]))
         del self.kept[:count], self._born[:count]
-        self._first += count
-        self._shed_to = max(self._shed_to, self._first)
+        self.first += count
+        self._shed_to = max(self._shed_to, self.first)
         for stream in self._streams:
             if stream.n not in self:
                 stream.room = 0

@@ -106,8 +106,8 @@ class ToolCards:
     def close(self, start: int, status: str, reason: str = "") -> list[Op]:
         """Of the calls since message `start` that are open, nothing will be heard any more."""
         ops: list[Op] = []
-        for n, p in sorted(self._places.values()):
-            if n in self._messages and n >= start and self._open((n, p)):
+        for n, p in self._since(start):
+            if self._open((n, p)):
                 with self._messages.editing(n, p) as part:
                     part["status"] = status
                     part.pop("argsText", None)
@@ -118,13 +118,22 @@ class ToolCards:
     def mark_aborted(self, start: int) -> list[Op]:
         """The run was aborted: a call that it killed ended as failed, `…Command aborted`."""
         ops: list[Op] = []
-        for n, p in sorted(self._places.values()):
-            if n in self._messages and n >= start:
-                part = self._messages[n]["parts"][p]
-                if part["status"] == "error" and "aborted" in part["output"][-200:].lower():
-                    part["status"] = "aborted"
-                    ops.append(self._messages.tell_part(n, p))
+        for n, p in self._since(start):
+            part = self._messages[n]["parts"][p]
+            if part["status"] == "error" and "aborted" in part["output"][-200:].lower():
+                part["status"] = "aborted"
+                ops.append(self._messages.tell_part(n, p))
         return ops
+
+    def _since(self, start: int) -> list[tuple[int, int]]:
+        """Where cards are; all of them, also those whose id another call has taken since."""
+        return [
+            (n, p)
+            for n in range(max(start, self._messages.first), self._messages.end)
+            if self._messages[n]["role"] == "assistant"
+            for p, part in enumerate(self._messages[n]["parts"])
+            if part["type"] == "tool"
+        ]
 
     def _find(self, id_: str) -> tuple[int, int] | None:
         place = self._places.get(id_)
