@@ -1,0 +1,58 @@
+// Elements without a framework: made once, patched afterwards, so that focus and scroll stay.
+
+export type Child = Node | string | null | undefined | false;
+type Props = Record<string, unknown>;
+
+/** An element with properties (`class`, `onclick`, attributes) and children. Text is text. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  props: Props = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const el = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") el.className = String(value);
+    else if (name.startsWith("on") && typeof value === "function") {
+      el.addEventListener(name.slice(2), value as EventListener);
+    } else el.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) if (child) el.append(child);
+  return el;
+}
+
+/** Set a text only if it differs: assigning equal text would still drop a selection. */
+export function setText(el: Element, text: string): void {
+  if (el.textContent !== text) el.textContent = text;
+}
+
+export function setShown(el: HTMLElement, shown: boolean): void {
+  if (el.hidden === shown) el.hidden = !shown;
+}
+
+export function setAttribute(el: Element, name: string, value: string | null): void {
+  if (value === null) el.removeAttribute(name);
+  else if (el.getAttribute(name) !== value) el.setAttribute(name, value);
+}
+
+/** Keys typed here are the page's, not JupyterLab's: `b` on a button would insert a cell. */
+export function keepKeys(root: HTMLElement): void {
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+}
+
+/** Runs `fn` in the next frame, once, however often it is asked for. A hidden page has no frames. */
+export function onFrame(fn: () => void): () => void {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    const run = () => {
+      if (!asked) return;
+      asked = false;
+      fn();
+    };
+    if (document.visibilityState === "visible") requestAnimationFrame(run);
+    // A frame may never come: a page that is hidden in the meantime draws late, but it draws.
+    setTimeout(run, document.visibilityState === "visible" ? 500 : 100);
+  };
+}
