@@ -32,7 +32,7 @@ class CallbackThread:
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
-        self._queue: deque[tuple[Hashable, Callable[..., None], tuple[Any, ...], Report]] = deque()
+        self._queue: deque[tuple[Hashable, Callable[..., object], tuple[Any, ...], Report]] = deque()
         self._keyed: dict[Hashable, tuple[Any, ...]] = {}
         self._holders = 0
         self._thread: threading.Thread | None = None
@@ -56,7 +56,7 @@ class CallbackThread:
             thread.join(2.0)
 
     def call(
-        self, fn: Callable[..., None], *args: Any, report: Report, key: Hashable = None
+        self, fn: Callable[..., object], *args: Any, report: Report, key: Hashable = None
     ) -> None:
         """Have `fn(*args)` called. With a `key`, a call still waiting is replaced."""
         with self._wake:
