@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from piweb_jupyter.agent import Agent, define_agent
-from piweb_jupyter.runner.ask import Ask
-from piweb_jupyter.runner.loop import LoopThread
 from piweb_jupyter.runner.rpc import RpcLoop
+from piweb_jupyter.runner.runtime import Runtime
+from piweb_jupyter.runner.writer import Writer
 from piweb_jupyter.wire.frames import decode_host_line
 from piweb_jupyter.wire.json import dumps, loads
 from piweb_jupyter.wire.rpc import RpcCommand, UiAnswer
@@ -73,32 +73,17 @@ class Lines:
         return [summary(line) for line in self._lines[start:]]
 
 
-class NoSurfaces:
-    """An agent without a surface."""
-
-    domains: tuple[str, ...] = ()
-
-
-class TalkRuntime:
-    """What the conversation needs of a runtime."""
-
-    def __init__(self, agent: Agent, writer: Lines) -> None:
-        self.agent = agent
-        self.agent_path = Path("agent.py")
-        self.writer = writer
-        self.surfaces: Any = NoSurfaces()
-        self.loop = LoopThread()
-        self.ask = Ask(writer.write)
-
-
 class Talk:
     """Sends commands as a host does and reads the answers; ends its loop when left."""
 
     def __init__(self, agent: Agent | None = None, **options: Any) -> None:
         self.lines = Lines()
-        self.runtime = TalkRuntime(agent or define_agent(model="stub"), self.lines)
-        self.rpc = RpcLoop(self.runtime, **options)  # type: ignore[arg-type]
+        agent = agent or define_agent(model="stub")
+        self.runtime = Runtime(agent, Path("agent.py"), cast(Writer, self.lines))
+        self.runtime.surfaces.start()
+        self.rpc = RpcLoop(self.runtime, **options)
         self._count = 0
+        self._ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +94,12 @@ class Talk:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._ended:
+            self.end()
+
+    def end(self) -> None:
+        """What the runner does at the end of its stdin."""
+        self._ended = True
         self.rpc.close()
         assert self.runtime.loop.close(5.0)
 

@@ -29,6 +29,7 @@ from ..wire.rpc import (
 )
 from .chat import Chat, Emit, UserInput
 from .model import STUB, Backend, Fields, ModelError, ModelRef, ModelRequest
+from .report import report_failure, say
 from .stream import AssistantStream, StopReason
 from .tools import Tool, ToolCall, ToolResult, collect_tools
 
@@ -104,7 +105,7 @@ class Conversation:
     ) -> None:
         abort.bind()
         try:
-            opening = asyncio.ensure_future(self._backend(model))
+            opening = asyncio.create_task(self._backend(model))
             await abort.race([opening])
             if not opening.done() or opening.cancelled():
                 raise ModelError("The prompt was aborted before it started.")
@@ -180,7 +181,7 @@ class Conversation:
             tools=[tool.spec for tool in run.tools.values()],
             thinking=self._chat.thinking,
         )
-        consuming = asyncio.ensure_future(_consume(run.backend, request, stream))
+        consuming = asyncio.create_task(_consume(run.backend, request, stream))
         await run.abort.race([consuming])
         native: object = None
         if not consuming.done() or consuming.cancelled():
@@ -213,7 +214,7 @@ class Conversation:
     async def _call_tools(self, run: _Run, calls: list[Fields]) -> list[Fields]:
         """Run all calls at once; their results are told in the order of the calls."""
         running = [_RunningTool(self._emit, call) for call in calls]
-        tasks = [asyncio.ensure_future(tool.run(run.tools)) for tool in running]
+        tasks = [asyncio.create_task(tool.run(run.tools)) for tool in running]
         await run.abort.race(tasks)
         messages: list[Fields] = []
         for tool in running:
@@ -281,12 +282,12 @@ class _Abort:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
                 self._loop.call_soon_threadsafe(self._signal.set)
 
-    async def race(self, tasks: Sequence[asyncio.Future[Any]]) -> None:
+    async def race(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Wait for the tasks. After an abort they are cancelled, and waited for a little."""
         if not tasks:
             return
         assert self._signal is not None
-        signal = asyncio.ensure_future(self._signal.wait())
+        signal = asyncio.create_task(self._signal.wait())
         waiting = set(tasks)
         while waiting and not signal.done():
             await asyncio.wait({*waiting, signal}, return_when=asyncio.FIRST_COMPLETED)
@@ -299,10 +300,10 @@ class _Abort:
             _leave(left)
 
 
-def _leave(tasks: Iterable[asyncio.Future[Any]]) -> None:
+def _leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Let go of tasks that did not end when cancelled; their errors interest nobody any more."""
     for task in tasks:
-        _log.warning("did not end within %s s of an abort: %r", CANCEL_TIMEOUT, task)
+        say(f"did not end within {CANCEL_TIMEOUT:g} s of an abort: {task.get_coro()!r}")
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -332,8 +333,8 @@ class _RunningTool:
                 result = await tool.run(
                     ToolCall(call["id"], call["name"], call["arguments"]), self._update
                 )
-            except Exception as exc:
-                _log.exception("tool %s failed", call["name"])
+            except (Exception, SystemExit, KeyboardInterrupt) as exc:
+                report_failure(f"tool `{call['name']}` failed", exc)
                 result = ToolResult.failure(f"{type(exc).__name__}: {exc}")
             self.end(result)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,31 +19,37 @@ __all__ = ["in_thread"]
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T], name: str) -> T:
-    """Run `work` in a thread of its own. When this is cancelled, the thread's result is dropped."""
+async def in_thread(
+    work: Callable[[], T], name: str, late: Callable[[T], object] | None = None
+) -> T:
+    """Run `work` in a thread of its own.
+
+    When this is cancelled, the thread goes on; what it returns in the end is given to `late`.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is not None:
+    def succeed(result: T) -> None:
+        if not done.done():
+            done.set_result(result)
+        elif late is not None:
+            late(result)
+
+    def fail(error: BaseException) -> None:
+        if not done.done():
             done.set_exception(error)
-        else:
-            done.set_result(result)  # type: ignore[arg-type]  # None only beside an error
 
     def body() -> None:
-        result: T | None = None
-        error: BaseException | None = None
+        tell: Callable[[], None]
         try:
-            result = context.run(work)
+            tell = functools.partial(succeed, context.run(work))
         except StopIteration as exc:  # a future refuses to carry it
-            error = RuntimeError(f"StopIteration: {exc}")
+            tell = functools.partial(fail, RuntimeError(f"StopIteration: {exc}"))
         except BaseException as exc:
-            error = exc
+            tell = functools.partial(fail, exc)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(tell)
 
     threading.Thread(target=body, name=f"piweb-agent-{name}", daemon=True).start()
     return await done

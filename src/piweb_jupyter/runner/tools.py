@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..agent.tools import Tool as AgentTool
 from ..agent.tools import ToolContext
 from ..errors import SurfaceCommandError
-from ..wire.json import JSON, dumps_strict
+from ..wire.json import JSON, dumps_strict, loads
 from .model import Fields, ToolSpec
 from .offload import in_thread
 
 if TYPE_CHECKING:
     from .runtime import Runtime
+    from .surfaces import SurfaceTool
 
 __all__ = ["Tool", "ToolCall", "ToolResult", "collect_tools"]
 
@@ -143,13 +144,53 @@ def _is_content(value: JSON) -> bool:
     )
 
 
+class CommandTool:
+    """A surface's command. Calls of one response begin in their order, domain by domain.
+
+    A `def` handler runs in a thread here, as a tool does: on the loop, a long one could not even
+    be aborted.
+    """
+
+    def __init__(self, tool: SurfaceTool, lane: asyncio.Lock) -> None:
+        self._tool = tool
+        self._lane = lane
+        self.spec = ToolSpec(tool.name, tool.description, tool.parameters)
+
+    async def run(self, call: ToolCall, update: Callable[[Fields], None]) -> ToolResult:
+        tool = self._tool
+        async with self._lane:
+            outcome = await in_thread(
+                lambda: tool.run(call.arguments, call.id),
+                f"command-{tool.name}",
+                late=lambda outcome: outcome.cancel(),
+            )
+        try:
+            await outcome.wait()
+        except asyncio.CancelledError:
+            outcome.cancel()
+            raise
+        where = {"domain": tool.domain, "action": tool.action}
+        if not outcome.ok:
+            details = {**where, "code": outcome.code, **(outcome.details or {})}
+            return ToolResult.failure(f"{outcome.code}: {outcome.message}", details)
+        if outcome.data is None:
+            return ToolResult.text("done", where)
+        value = loads(outcome.data)
+        text = value if isinstance(value, str) else outcome.data.decode()
+        return ToolResult.text(text, where)
+
+
 def collect_tools(runtime: Runtime) -> dict[str, Tool]:
-    """Every tool by its name.
+    """Every tool by its name; on the event loop.
 
     Raises:
-        AgentDefinitionError: If two have the same name, or the arguments of one say no JSON.
+        AgentDefinitionError: If the arguments of a tool say no JSON.
     """
     tools: dict[str, Tool] = {}
-    for tool in (FunctionTool(tool) for tool in runtime.agent.tools):
-        tools[tool.spec.name] = tool
+    lanes: dict[str, asyncio.Lock] = {}
+    for tool in runtime.surfaces.tools():
+        lane = lanes.setdefault(tool.domain, asyncio.Lock())
+        tools[tool.name] = CommandTool(tool, lane)
+    for function in runtime.agent.tools:
+        tools[function.name] = FunctionTool(function)
     return tools
