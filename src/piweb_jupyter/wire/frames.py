@@ -8,13 +8,13 @@ pydantic model costs 2 µs (`benchmarks/codec.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import orjson
 
 from ..errors import ProtocolError
 from .json import JSON, dumps, reread
+from .record import Record
 from .rpc import (
     Event,
     Fields,
@@ -78,8 +78,7 @@ _NEWLINE = orjson.OPT_APPEND_NEWLINE
 # ---------------------------------------------------------------- agent to host
 
 
-@dataclass(slots=True)
-class Cause:
+class Cause(Record):
     """Which command made a state what it is."""
 
     correlation_id: str = ""
@@ -87,8 +86,7 @@ class Cause:
     actor: str = ""
 
 
-@dataclass(slots=True)
-class StateFrame:
+class StateFrame(Record):
     """The authoritative value of one key, as of `rev`. `line` is the frame as it came, clean."""
 
     key: str
@@ -99,15 +97,13 @@ class StateFrame:
     line: bytes
 
 
-@dataclass(slots=True)
-class CommandStarted:
+class CommandStarted(Record):
     """The agent has begun to run a command."""
 
     correlation_id: str
 
 
-@dataclass(slots=True)
-class CommandResult:
+class CommandResult(Record):
     """What a command did. Never what the state now is: that is a `StateFrame`."""
 
     correlation_id: str
@@ -118,33 +114,28 @@ class CommandResult:
     details: Fields | None = None
 
 
-@dataclass(slots=True)
-class RunnerReady:
+class RunnerReady(Record):
     """The agent takes commands from now on."""
 
 
-@dataclass(slots=True)
-class SurfaceDeclared:
+class SurfaceDeclared(Record):
     spec: SurfaceSpec
 
 
-@dataclass(slots=True)
-class Declaration:
+class Declaration(Record):
     """An assembly frame: slash completions, routes, attachment profile or catalogue."""
 
     type: str
     fields: Fields
 
 
-@dataclass(slots=True)
-class ClearQueueResult:
+class ClearQueueResult(Record):
     id: str
     steering: list[str]
     follow_up: list[str]
 
 
-@dataclass(slots=True)
-class RouteResult:
+class RouteResult(Record):
     id: str
     ok: bool
     result: JSON = None
@@ -152,8 +143,7 @@ class RouteResult:
     message: str = ""
 
 
-@dataclass(slots=True)
-class HostRequest:
+class HostRequest(Record):
     """The agent asks something of the notebook."""
 
     id: str
@@ -415,8 +405,7 @@ def encode_host_request(id_: str, method: str, params: JSON) -> bytes:
 # ---------------------------------------------------------------- host to agent
 
 
-@dataclass(slots=True)
-class SurfaceCommand:
+class SurfaceCommand(Record):
     """An intent for one surface. `actor` and `if_rev` are additions of ours."""
 
     correlation_id: str
@@ -427,13 +416,11 @@ class SurfaceCommand:
     if_rev: int | None = None
 
 
-@dataclass(slots=True)
-class CommandCancel:
+class CommandCancel(Record):
     correlation_id: str
 
 
-@dataclass(slots=True)
-class StateSet:
+class StateSet(Record):
     """A preference written back. `has_value` tells a missing value from null."""
 
     key: str
@@ -441,25 +428,21 @@ class StateSet:
     has_value: bool
 
 
-@dataclass(slots=True)
-class StateDelete:
+class StateDelete(Record):
     key: str
 
 
-@dataclass(slots=True)
-class StateGet:
+class StateGet(Record):
     """A request to send one key's state again, or every key's (None)."""
 
     key: str | None
 
 
-@dataclass(slots=True)
-class ClearQueueRequest:
+class ClearQueueRequest(Record):
     id: str
 
 
-@dataclass(slots=True)
-class RouteRequest:
+class RouteRequest(Record):
     id: str
     name: str
     method: str
@@ -467,16 +450,14 @@ class RouteRequest:
     body: JSON = None
 
 
-@dataclass(slots=True)
-class HostResult:
+class HostResult(Record):
     id: str
     ok: bool
     result: JSON = None
     error: Fields | None = None
 
 
-@dataclass(slots=True)
-class OtherHostFrame:
+class OtherHostFrame(Record):
     """A pi-web frame that this agent has no part in; it is passed over in silence."""
 
     type: str

@@ -7,11 +7,11 @@ ends; `decode_event` and `encode_event` are each other's inverse.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..errors import ProtocolError
 from .json import JSON, dumps
+from .record import Record, field
 
 __all__ = [
     "CHOICE_METHODS",
@@ -84,8 +84,7 @@ CHOICE_METHODS = frozenset({"select"})
 # ---------------------------------------------------------------- commands and responses
 
 
-@dataclass(slots=True)
-class RpcCommand:
+class RpcCommand(Record):
     """A conversation command, as the agent receives it. `id` is any JSON value or absent (None)."""
 
     type: JSON
@@ -93,8 +92,7 @@ class RpcCommand:
     fields: Fields
 
 
-@dataclass(slots=True)
-class Response:
+class Response(Record):
     """The answer to a conversation command."""
 
     id: JSON
@@ -143,8 +141,7 @@ def decode_response(fields: Fields, line: bytes) -> Response:
 # ---------------------------------------------------------------- extension UI
 
 
-@dataclass(slots=True)
-class UiRequest:
+class UiRequest(Record):
     """An extension asks (`select`, `confirm`, `input`, `editor`) or tells (`notify`, …)."""
 
     id: str
@@ -152,8 +149,7 @@ class UiRequest:
     fields: Fields
 
 
-@dataclass(slots=True)
-class UiAnswer:
+class UiAnswer(Record):
     """The answer to a `UiRequest`: a text, a yes or no, or that it was cancelled."""
 
     id: str
@@ -203,53 +199,45 @@ def encode_ui_answer(answer: UiAnswer) -> bytes:
 # ---------------------------------------------------------------- events
 
 
-@dataclass(slots=True)
-class AgentStart:
+class AgentStart(Record):
     """A run begins; the agent is busy from here."""
 
 
-@dataclass(slots=True)
-class AgentEnd:
+class AgentEnd(Record):
     """A run ends; `will_retry` says that another one follows at once."""
 
     messages: list[JSON] = field(default_factory=list)
     will_retry: bool = False
 
 
-@dataclass(slots=True)
-class AgentSettled:
+class AgentSettled(Record):
     """Nothing more will happen by itself: pi's only "idle now" (since 0.80.4)."""
 
     aborted: bool = False
 
 
-@dataclass(slots=True)
-class TurnStart:
+class TurnStart(Record):
     """One model request and its tools begin."""
 
 
-@dataclass(slots=True)
-class TurnEnd:
+class TurnEnd(Record):
     message: Fields
     tool_results: list[JSON] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class MessageStart:
+class MessageStart(Record):
     """A message begins. `message["role"]`: system, user, assistant, toolResult, custom, …"""
 
     message: Fields
 
 
-@dataclass(slots=True)
-class MessageEnd:
+class MessageEnd(Record):
     """A message is complete; this is its final form."""
 
     message: Fields
 
 
-@dataclass(slots=True)
-class ContentStart:
+class ContentStart(Record):
     """A block of the assistant's message begins. `id` and `name` belong to tool calls."""
 
     kind: ContentKind
@@ -258,15 +246,13 @@ class ContentStart:
     name: str = ""
 
 
-@dataclass(slots=True)
-class ContentDelta:
+class ContentDelta(Record):
     kind: ContentKind
     index: int
     delta: str
 
 
-@dataclass(slots=True)
-class ContentEnd:
+class ContentEnd(Record):
     """A block is complete: its whole text, or its tool call `{id, name, arguments}`."""
 
     kind: ContentKind
@@ -275,23 +261,20 @@ class ContentEnd:
     tool_call: Fields | None = None
 
 
-@dataclass(slots=True)
-class ContentError:
+class ContentError(Record):
     """The stream of the message broke off. `reason`: `error` or `aborted`."""
 
     reason: str
     error: str
 
 
-@dataclass(slots=True)
-class ToolStart:
+class ToolStart(Record):
     id: str
     name: str
     args: JSON = None
 
 
-@dataclass(slots=True)
-class ToolUpdate:
+class ToolUpdate(Record):
     """The tool's output so far: it replaces what came before."""
 
     id: str
@@ -300,8 +283,7 @@ class ToolUpdate:
     partial: JSON
 
 
-@dataclass(slots=True)
-class ToolEnd:
+class ToolEnd(Record):
     """`result` is `{content: [...], details?}`. `duration_ms` is absent when the tool never ran."""
 
     id: str
@@ -311,36 +293,31 @@ class ToolEnd:
     duration_ms: float | None = None
 
 
-@dataclass(slots=True)
-class QueueUpdate:
+class QueueUpdate(Record):
     """Both queues, whole."""
 
     steering: list[str]
     follow_up: list[str]
 
 
-@dataclass(slots=True)
-class RetryStart:
+class RetryStart(Record):
     attempt: int
     max_attempts: int
     delay_ms: float
     error: str
 
 
-@dataclass(slots=True)
-class RetryEnd:
+class RetryEnd(Record):
     success: bool
     attempt: int
     final_error: str = ""
 
 
-@dataclass(slots=True)
-class CompactionStart:
+class CompactionStart(Record):
     reason: str
 
 
-@dataclass(slots=True)
-class CompactionEnd:
+class CompactionEnd(Record):
     reason: str
     result: JSON = None
     aborted: bool = False
@@ -348,33 +325,28 @@ class CompactionEnd:
     error: str = ""
 
 
-@dataclass(slots=True)
-class BashUpdate:
+class BashUpdate(Record):
     """Output of an rpc `bash` command; it is appended."""
 
     id: JSON
     delta: str
 
 
-@dataclass(slots=True)
-class SessionInfoChanged:
+class SessionInfoChanged(Record):
     name: str
 
 
-@dataclass(slots=True)
-class ThinkingLevelChanged:
+class ThinkingLevelChanged(Record):
     level: str
 
 
-@dataclass(slots=True)
-class ExtensionError:
+class ExtensionError(Record):
     path: str
     event: str
     error: str
 
 
-@dataclass(slots=True)
-class OtherEvent:
+class OtherEvent(Record):
     """An event of a type this version does not know; it is passed on, never an error."""
 
     type: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..errors import ProtocolError
 from .json import JSON
+from .record import Record, field
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -40,8 +40,7 @@ def domain_of(key: str) -> str | None:
     return key[len(_PREFIX) :] if key.startswith(_PREFIX) else None
 
 
-@dataclass(slots=True, frozen=True)
-class CommandSpec:
+class CommandSpec(Record):
     """One command of a surface, as declared by its author.
 
     `args` is a JSON Schema of type object. `confirm` is a question the view asks before sending.
@@ -64,8 +63,7 @@ class CommandSpec:
         return out
 
 
-@dataclass(slots=True, frozen=True)
-class SurfaceSpec:
+class SurfaceSpec(Record):
     """What a surface says of itself when it is registered. `view` is source text, not a path."""
 
     domain: str
