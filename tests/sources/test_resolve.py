@@ -93,13 +93,16 @@ def test_a_relative_path_and_a_link_resolve_to_one_place(
 
 
 def test_a_missing_path_names_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "counter_agent" / "agent.py")
+    write(tmp_path / "examples" / "counter_agent" / "agent.py")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SourceError, match="did you mean 'counter_agent'"):
-        resolve_source("./counter_agnet", environ=EMPTY)
+    right = "did you mean './examples/counter_agent'"
+    with pytest.raises(SourceError, match=right):
+        resolve_source("./exmples/counter_agnet", environ=EMPTY)
+    with pytest.raises(SourceError, match=f"did you mean '{tmp_path}/examples'"):
+        resolve_source(tmp_path / "example", environ=EMPTY)
     with pytest.raises(SourceError, match=r"%piweb new \./xyz"):
         resolve_source("./xyz", environ=EMPTY)
-    with pytest.raises(SourceError, match="parent directory does not exist"):
+    with pytest.raises(SourceError, match="there is no '/nowhere/at/all'; `%piweb new"):
         resolve_source("/nowhere/at/all", environ=EMPTY)
     with pytest.raises(SourceError, match="is no path"):
         resolve_source("", environ=EMPTY)

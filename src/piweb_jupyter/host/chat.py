@@ -54,6 +54,10 @@ class Chat:
         self.questions = Questions()
 
     @property
+    def session(self) -> AgentSession:
+        return self._session
+
+    @property
     def busy(self) -> bool:
         return self.transcript.busy
 

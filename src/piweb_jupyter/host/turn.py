@@ -12,6 +12,7 @@ from .summary import RunSummary
 
 if TYPE_CHECKING:
     from .chat import Chat
+    from .session import AgentSession
 
 __all__ = ["Turn"]
 
@@ -46,6 +47,11 @@ class Turn:
         calls = len(self.tool_calls)
         tools = f", {calls} tool call{'s' * (calls != 1)}" if calls else ""
         return f"<Turn {state}{tools}>"
+
+    @property
+    def session(self) -> AgentSession:
+        """The session whose agent it is a turn of."""
+        return self._chat.session
 
     @property
     def text(self) -> str:

@@ -64,12 +64,13 @@ def report_findings(findings: list[Finding]) -> Report:
     """The findings as text, the worst last, where it is seen."""
     order: tuple[Level, ...] = ("ok", "warn", "blocked")
     lines = []
+    width = max(len(finding.subject) for finding in findings) + 2
     for level in order:
         for finding in findings:
             if finding.level == level:
-                lines.append(f"{level.ljust(9)}{finding.subject.ljust(10)}{finding.told}")
+                lines.append(f"{level.ljust(9)}{finding.subject.ljust(width)}{finding.told}")
                 if finding.action:
-                    lines.append(f"{' ' * 19}→ {finding.action}")
+                    lines.append(f"{' ' * (9 + width)}→ {finding.action}")
     return Report(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .complete import make_matcher
+from .doctor import find_kernel
 from .magic import PiwebMagics
 from .sessions import drop_sessions, get_sessions
 from .stream import tell_turn
@@ -26,8 +27,10 @@ def load(shell: InteractiveShell) -> None:
     completer: Any = shell.Completer
     if completer is not None:
         completer.custom_matchers.append(make_matcher(lambda: sessions.names))
-    # By name: the class is loaded with the first session.
-    _plain(shell).for_type_by_name(*_TURN, _print_turn)
+    if find_kernel(shell) is not None:
+        # By name: the class is loaded with the first session. In a terminal the text has streamed
+        # into the scroll-back already, and the result need not say it again.
+        _plain(shell).for_type_by_name(*_TURN, _print_turn)
     sessions.on_forget(_close_views)
 
 

@@ -6,7 +6,7 @@ import builtins
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,9 @@ __all__ = ["PiwebMagics"]
 # An agent that cannot start says so sooner than this, and the cell should fail with it; one that
 # takes longer goes on by itself, and its view tells.
 _START_PATIENCE = 5.0
+
+# Enough for an agent that answers at all.
+_GLANCE = 2.0
 
 _LOG_LINES = 100
 
@@ -138,10 +141,8 @@ class PiwebMagics(Magics):
         if self.wait or parsed.has("wait"):
             session.wait_ready()
         else:
-            try:
+            with suppress(TimeoutError):  # it goes on; its view, or `%piweb status`, tells
                 session.wait_ready(_START_PATIENCE)
-            except TimeoutError:
-                pass  # it goes on; its view, or `%piweb status`, tells
         return report.describe_started(session) if shows and not self._has_views else None
 
     @property
@@ -213,6 +214,7 @@ class PiwebMagics(Magics):
 
     def _do_status(self, parsed: Parsed) -> report.Report:
         session = self._find(parsed)
+        _learn_model(session)
         return report.describe_session(session, self._sessions.list_changes(session))
 
     def _do_logs(self, parsed: Parsed) -> report.Report:
@@ -293,6 +295,13 @@ def _ask(question: str) -> str:
 
 def _looks_like_path(source: str) -> bool:
     return any(mark in source for mark in "/\\.~") or Path(source).exists()
+
+
+def _learn_model(session: AgentSession) -> None:
+    """An agent that has just become ready may not have said yet which model it has."""
+    if session.lifecycle == "ready" and not session.model:
+        with suppress(PiwebError):
+            session.request("get_state", _GLANCE)
 
 
 def _tell_changes(session: AgentSession, changes: tuple[str, ...]) -> None:

@@ -219,10 +219,8 @@ def _find_option(flag: str, allowed: tuple[str, ...], subcommand: str | None) ->
     elsewhere = flag.lstrip("-")
     if elsewhere in OPTIONS and flag.startswith("--"):
         raise UsageError(f"{flag} is no option of {where}; it has {_list(allowed)}")
-    raise UsageError(
-        f"there is no option {flag}{describe_nearest(flag, [OPTIONS[n].flag for n in allowed])}"
-        f"; {where} has {_list(allowed)}"
-    )
+    near = describe_nearest(flag, [OPTIONS[name].flag for name in allowed])
+    raise UsageError(f"there is no option {flag}{near or f'; {where} has {_list(allowed)}'}")
 
 
 def _list(allowed: tuple[str, ...]) -> str:

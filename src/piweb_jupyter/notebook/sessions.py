@@ -118,9 +118,9 @@ class Sessions:
             subject = f"there is no session {name!r}" if name else "there is no session"
             raise SessionNotFoundError(f"{subject}; start one: %piweb ./my_agent, or %piweb demo")
         if not name:
-            raise SessionNotFoundError(f"name the session; there are {', '.join(names)}")
+            raise SessionNotFoundError(f"name the session: {', '.join(names)}")
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"the sessions are {', '.join(names)}"
         raise SessionNotFoundError(f"there is no session {name!r}; {hint}")
 
     def open(
@@ -239,7 +239,7 @@ def _refuse_other(held: _Entry, wanted: LaunchSpec, name: str) -> None:
             "or give this one another name with -n"
         )
     if wanted.model is not None and wanted.model != held.wanted.model:
-        has = f"the model {held.wanted.model}" if held.wanted.model else "no model of its own"
+        has = f"the model {held.wanted.model}" if held.wanted.model else "the agent's own model"
         raise SessionConflictError(
             f"{name!r} was started with {has}, not {wanted.model}; start it anew with --replace, "
             f"or switch it: piweb.open(name={name!r}).set_model({wanted.model!r})"

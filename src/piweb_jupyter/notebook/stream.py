@@ -165,8 +165,8 @@ class _Printer:
 
 
 def tell_turn(turn: Turn) -> str:
-    """A turn in plain text: the tools it ran and the answer. The same for the same turn."""
-    lines = []
+    """A turn in plain text: whose it is, the tools it ran, the answer."""
+    lines = [turn.session.name]
     for call in turn.tool_calls:
         outcome = "" if call.status == "done" else f" ({call.status})"
         output = " ".join(call.output.split())
@@ -177,7 +177,7 @@ def tell_turn(turn: Turn) -> str:
         lines.append("(aborted)")
     elif turn.error:
         lines.append(f"({turn.error})")
-    return "\n".join(lines) or "(no answer)"
+    return "\n".join(lines if len(lines) > 1 else [*lines, "(no answer)"])
 
 
 def _show_arguments(args: Any) -> str:

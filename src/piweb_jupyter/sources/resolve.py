@@ -123,15 +123,33 @@ def _existing_path(source: str | os.PathLike[str]) -> Path:
 
 
 def _describe_missing(text: str, path: Path) -> str:
-    parent = path.parent if path.parent.is_dir() else None
-    where = f"in {Path.cwd()}" if not path.is_absolute() else "there"
-    if parent is None:
-        return f"there is no {text!r} {where}; its parent directory does not exist either"
-    names = sorted(entry.name for entry in parent.iterdir() if not entry.name.startswith("."))
-    near = difflib.get_close_matches(path.name, names, n=1)
-    if near:
-        return f"there is no {text!r} {where}; did you mean {str(Path(text).with_name(near[0]))!r}?"
-    return f"there is no {text!r} {where}; `%piweb new {shlex.quote(text)}` writes a starter agent"
+    where = "" if path.is_absolute() else f" in {Path.cwd()}"
+    near = _find_nearest(path)
+    if near is not None:
+        return f"there is no {text!r}{where}; did you mean {_as_typed(near, text)!r}?"
+    return f"there is no {text!r}{where}; `%piweb new {shlex.quote(text)}` writes a starter agent"
+
+
+def _find_nearest(path: Path) -> Path | None:
+    """The existing path whose parts are each the typed one, or much like it."""
+    found = Path(path.anchor or ".")
+    for part in path.parts[1:] if path.anchor else path.parts:
+        if part == ".." or (found / part).exists():
+            found /= part
+            continue
+        try:
+            names = sorted(entry.name for entry in found.iterdir())
+        except OSError:
+            return None
+        near = difflib.get_close_matches(part, names, n=1)
+        if not near:
+            return None
+        found /= near[0]
+    return found
+
+
+def _as_typed(found: Path, text: str) -> str:
+    return f"./{found}" if text.startswith("./") else str(found)
 
 
 def _resolve_file(
