@@ -1,7 +1,10 @@
-"""A conversation without a process: the RPC loop, the real event loop, and a list of lines."""
+"""Conversations for tests: with an agent in this process, or with the real runner in its own."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +12,12 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from piweb_jupyter.agent import Agent, define_agent
+from piweb_jupyter.runner.router import Router
+from piweb_jupyter.runner.routes import Routes
 from piweb_jupyter.runner.rpc import RpcLoop
 from piweb_jupyter.runner.runtime import Runtime
 from piweb_jupyter.runner.writer import Writer
-from piweb_jupyter.wire.frames import decode_host_line
 from piweb_jupyter.wire.json import dumps, loads
-from piweb_jupyter.wire.rpc import RpcCommand, UiAnswer
 
 # A bound for waits that end by an event; it is reached only by a test that fails.
 PATIENCE = 20.0
@@ -73,43 +76,21 @@ class Lines:
         return [summary(line) for line in self._lines[start:]]
 
 
-class Talk:
-    """Sends commands as a host does and reads the answers; ends its loop when left."""
+class Host:
+    """What a host does with an agent: sends commands, reads answers. `lines` is all it has read."""
 
-    def __init__(self, agent: Agent | None = None, **options: Any) -> None:
+    def __init__(self) -> None:
         self.lines = Lines()
-        agent = agent or define_agent(model="stub")
-        self.runtime = Runtime(agent, Path("agent.py"), cast(Writer, self.lines))
-        self.runtime.surfaces.start()
-        self.rpc = RpcLoop(self.runtime, **options)
         self._count = 0
-        self._ended = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._ended:
-            self.end()
-
-    def end(self) -> None:
-        """What the runner does at the end of its stdin."""
-        self._ended = True
-        self.rpc.close()
-        assert self.runtime.loop.close(5.0)
+    def write(self, line: bytes) -> None:
+        raise NotImplementedError
 
     def send(self, type_: str, **fields: Any) -> str:
         """Send a command; return its id."""
         self._count += 1
         id_ = f"r{self._count}"
-        command = decode_host_line(dumps({"id": id_, "type": type_, **fields}))
-        assert isinstance(command, RpcCommand)
-        self.rpc.handle(command)
+        self.write(dumps({"id": id_, "type": type_, **fields}))
         return id_
 
     def response(self, id_: str) -> dict[str, Any]:
@@ -144,7 +125,108 @@ class Talk:
         return self.lines.all()[start:]
 
     def answer(self, id_: str, **fields: Any) -> None:
-        self.runtime.ask.answer(UiAnswer(id_, **fields))
+        self.write(dumps({"type": "extension_ui_response", "id": id_, **fields}))
+
+
+class Talk(Host):
+    """An agent in this process: the runner's parts without its reader. Ends its loop when left."""
+
+    def __init__(self, agent: Agent | None = None, **options: Any) -> None:
+        super().__init__()
+        agent = agent or define_agent(model="stub")
+        self.runtime = Runtime(agent, "agent.py", cast(Writer, self.lines))
+        self.runtime.surfaces.start()
+        self.rpc = RpcLoop(self.runtime, **options)
+        self._router = Router(self.runtime, self.rpc, Routes(self.runtime))
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._ended:
+            self.end()
+
+    def end(self) -> None:
+        """What the runner does at the end of its stdin."""
+        self._ended = True
+        self.rpc.close()
+        assert self.runtime.loop.close(5.0)
+
+    def write(self, line: bytes) -> None:
+        self._router.handle(line)
+
+
+class TalkingChild(Host):
+    """An agent in a process of its own: the real runner behind real pipes."""
+
+    def __init__(
+        self, agent: Path, *arguments: str, env: dict[str, str | None] | None = None
+    ) -> None:
+        super().__init__()
+        changed = {**os.environ, **(env or {})}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "piweb_jupyter.runner", "--agent", str(agent), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={key: value for key, value in changed.items() if value is not None},
+            start_new_session=True,
+        )
+        self.stderr = b""
+        self._readers = [
+            threading.Thread(target=self._read_stdout),
+            threading.Thread(target=self._read_stderr),
+        ]
+
+    def __enter__(self) -> Self:
+        for reader in self._readers:
+            reader.start()
+        self.wait("runner_ready")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            assert self.end() == 0
+        finally:
+            self.process.kill()
+            self.process.wait()
+            for reader in self._readers:
+                reader.join()
+            for pipe in (self.process.stdout, self.process.stderr):
+                assert pipe is not None
+                pipe.close()
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Close its stdin and wait for its end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE)
+
+    def _read_stdout(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+
+    def _read_stderr(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.stderr += line
 
 
 def summary(line: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from piweb_jupyter.agent import define_agent, ui
-from piweb_jupyter.agent.ui import install_ui
 from piweb_jupyter.errors import PiwebError
 from piweb_jupyter.runner.chat import text_of as message_text
 from tests.agent.talk import PATIENCE, Talk, messages
@@ -140,7 +139,9 @@ def test_what_only_tells_has_pis_fields_and_needs_no_loop(talk: Talk) -> None:
     assert len({line["id"] for line in talk.lines.all()}) == 8
 
 
-def test_a_tool_asks_through_its_context_and_the_model_hears_the_answer() -> None:
+def test_a_tool_asks_through_its_context_and_the_model_hears_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     agent = define_agent(model="stub")
 
     @agent.tool
@@ -150,7 +151,7 @@ def test_a_tool_asks_through_its_context_and_the_model_hears_the_answer() -> Non
         return f"greeted {name}"
 
     with Talk(agent) as talk:
-        install_ui(talk.runtime.ask)
+        monkeypatch.setattr(ui, "_installed", [talk.runtime.ask])
         talk.send("prompt", message="CALL greet")
         request = talk.wait("ui input")
         # Commands are answered meanwhile, and the agent is at work.
@@ -162,7 +163,9 @@ def test_a_tool_asks_through_its_context_and_the_model_hears_the_answer() -> Non
     assert message_text(result) == "greeted Ada"
 
 
-def test_an_abort_cancels_the_tool_that_waits_for_an_answer() -> None:
+def test_an_abort_cancels_the_tool_that_waits_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     agent = define_agent(model="stub")
     ended = threading.Event()
 
@@ -174,7 +177,7 @@ def test_an_abort_cancels_the_tool_that_waits_for_an_answer() -> None:
             ended.set()
 
     with Talk(agent) as talk:
-        install_ui(talk.runtime.ask)
+        monkeypatch.setattr(ui, "_installed", [talk.runtime.ask])
         talk.send("prompt", message="CALL wait")
         request = talk.wait("ui confirm")
         assert talk.ask("abort")["success"] is True

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from piweb_jupyter.agent import Agent, create_surface, define_agent
-from piweb_jupyter.errors import ProtocolError
-from piweb_jupyter.wire.frames import ClearQueueRequest, decode_host_line
 from piweb_jupyter.wire.json import dumps
-from piweb_jupyter.wire.rpc import RpcCommand
 from tests.agent.talk import Talk, summary
 
 
@@ -22,19 +19,12 @@ def talk() -> Iterator[Talk]:
         yield talk
 
 
-def refuse(talk: Talk, line: bytes) -> dict[str, object]:
-    """What the router does with a line that is not JSON."""
-    with pytest.raises(ProtocolError) as caught:
-        decode_host_line(line)
-    talk.rpc.refuse_line(caught.value)
-    return talk.lines.all()[-1]
-
-
 def raw(talk: Talk, line: bytes) -> dict[str, object]:
-    command = decode_host_line(line)
-    assert isinstance(command, RpcCommand)
-    talk.rpc.handle(command)
-    return talk.lines.all()[-1]
+    """The answer to a line as it stands."""
+    before = len(talk.lines.all())
+    talk.write(line)
+    (answer,) = talk.lines.all()[before:]
+    return answer
 
 
 def test_get_state_of_a_fresh_agent_has_every_field_that_pi_has(talk: Talk) -> None:
@@ -128,7 +118,7 @@ def test_what_is_no_command_gets_pis_error_form(
 
 
 def test_a_line_that_is_not_json_is_refused_without_an_id(talk: Talk) -> None:
-    answer = refuse(talk, b"{bad json}")
+    answer = raw(talk, b"{bad json}")
     assert answer.pop("error") == "Failed to parse command: not JSON: '{bad json}'"
     assert answer == {"type": "response", "command": "parse", "success": False}
 
@@ -219,8 +209,8 @@ def test_queueing_tells_the_queues_before_it_answers(talk: Talk) -> None:
 def test_pi_webs_clear_queue_takes_back_what_was_queued(talk: Talk) -> None:
     talk.data("follow_up", message="b")
     talk.data("steer", message="a")
-    talk.rpc.handle(ClearQueueRequest("q1"))
-    talk.rpc.handle(ClearQueueRequest("q2"))
+    talk.write(b'{"type":"piweb_clear_queue","id":"q1"}')
+    talk.write(b'{"type":"piweb_clear_queue","id":"q2"}')
     results = [x for x in talk.lines.all() if x["type"] == "piweb_clear_queue_result"]
     assert results == [
         {"type": "piweb_clear_queue_result", "id": "q1", "steering": ["a"], "followUp": ["b"]},

@@ -194,12 +194,12 @@ class Chat:
                 return
         call()
 
-    def release(self) -> None:
-        """End a run that never started: no events."""
+    def release(self, tell: Callable[[], None]) -> None:
+        """End a run that never started: no events. `tell` says so, before who waits for the end."""
         with self._lock:
             self._busy = False
             waiting, self._settled = self._settled, []
-        for call in waiting:
+        for call in (tell, *waiting):
             call()
 
     def settle(self, messages: list[JSON], *, aborted: bool = False, failed: bool = False) -> bool:

@@ -113,8 +113,8 @@ class Conversation:
         except Exception as exc:
             if not isinstance(exc, ModelError):
                 _log.exception("a prompt could not start")
-            started(_said(exc))
-            self._chat.release()
+            error = _said(exc)
+            self._chat.release(lambda: started(error))
             return
         self._chat.learn_model(model, run.backend.info)
         started(None)
