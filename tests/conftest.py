@@ -28,6 +28,7 @@ RINGS = (
     "views",
     "notebook",
     "kernel",
+    "server",
     "interop",
     "bench",
     "browser",
