@@ -418,10 +418,7 @@ class AgentSession:
             return
         tail = self.log.tail()
         if self.lifecycle == "starting":
-            text = f"{self.name} did not start: {describe_exit(returncode)}"
-            last = [line.strip() for line in tail.splitlines() if line.strip()]
-            if last:
-                text += f": {last[-1][:300]}"
+            text = f"{self.name} did not start: {_explain_exit(returncode, tail)}"
             self._end(epoch, "error", AgentStartError("exit-before-ready", text, tail))
         elif self.lifecycle == "ready":
             text = f"{describe_exit(returncode)}; start it with `%piweb restart {self.name}`"
@@ -656,6 +653,21 @@ class AgentSession:
             if (gone := self.gone()) is not None:
                 raise gone
             self.write(line)
+
+
+def _explain_exit(returncode: int, tail: str) -> str:
+    """Why an agent did not start, as far as its last words tell.
+
+    Our runner says so in a line of its own, and what to do below it; what anybody else says last is
+    the nearest to a reason.
+    """
+    lines = [line.strip() for line in tail.splitlines() if line.strip()]
+    for line in reversed(lines):
+        before, found, reason = line.partition("the agent did not start: ")
+        if found and before == "piweb: ":
+            return reason[:300]
+    exit_ = describe_exit(returncode)
+    return f"{exit_}: {lines[-1][:300]}" if lines else exit_
 
 
 def _refuse_surface_key(key: str) -> None:

@@ -189,8 +189,8 @@ class PiwebMagics(Magics):
 
     def _follow(self, session: AgentSession, text: str, *, silent: bool) -> Turn:
         if not self._has_views:
-            sys.stdout.write(f"{session.name}:\n")
-            write = None if silent else sys.stdout.write
+            _write(f"{session.name}:\n")
+            write = None if silent else _write
             return follow_turn(session, text, audience="ask", ask=_ask, write=write)
         if not silent:
             show_chat(session)
@@ -293,6 +293,11 @@ def _ask(question: str) -> str:
     return builtins.input(question)
 
 
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def _looks_like_path(source: str) -> bool:
     return any(mark in source for mark in "/\\.~") or Path(source).exists()
 
@@ -307,7 +312,7 @@ def _learn_model(session: AgentSession) -> None:
 def _tell_changes(session: AgentSession, changes: tuple[str, ...]) -> None:
     text = f"{', '.join(changes)} changed since the agent was started"
     session.chat.change(lambda transcript: transcript.note("info", f"{text}; restart it to use it"))
-    sys.stdout.write(f"{text}; %piweb restart {session.name} runs the new code\n")
+    _write(f"{text}; %piweb restart {session.name} runs the new code\n")
 
 
 @contextmanager

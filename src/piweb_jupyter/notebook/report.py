@@ -173,7 +173,8 @@ def show_path(path: Path) -> str:
         relative = os.path.relpath(path)
     except ValueError:  # another drive
         return str(path)
-    if relative.count("..") <= 2:
-        return relative if relative.startswith("..") or relative == "." else f"./{relative}"
+    ups = relative.split(os.sep).count("..")
+    if ups <= 1 or (ups == 2 and len(relative) < len(str(path))):
+        return relative if ups or relative == "." else f"./{relative}"
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
