@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from piweb_jupyter.agent import Agent, SurfaceCommandError, create_surface, define_agent
 from piweb_jupyter.runner import conversation, llm
+from piweb_jupyter.runner.backend import ModelEvent, ModelRequest, ModelStop, ModelUsage
 from piweb_jupyter.runner.chat import text_of as message_text
-from piweb_jupyter.runner.model import (
-    ModelError,
-    ModelEvent,
-    ModelRef,
-    ModelRequest,
-    ModelStop,
-    ModelUsage,
-    describe_model,
-)
+from piweb_jupyter.runner.model import ModelError, ModelRef, describe_model
 from piweb_jupyter.wire.rpc import ContentDelta, ContentEnd, ContentStart
-from tests.agent.talk import PATIENCE, Talk, messages, order, summary, text_of
+from tests.agent.talk import PATIENCE, Talk, TalkingChild, messages, order, summary, text_of
 
 RESPONSE = ["message_start assistant", "text_start 0", "text_delta 0", "text_end 0"]
 USER = ["message_start user", "message_end user"]
@@ -198,6 +192,7 @@ def tool_agent() -> Agent:
             "object": object(),
             "png": b"\x89PNG....",
             "bytes": b"what",
+            "surrogate": "caf\udce9",
             "pi": {
                 "content": [{"type": "text", "text": "seen"}],
                 "details": {"chips": 3},
@@ -242,6 +237,7 @@ def tool_agent() -> Agent:
             "invalid_args: extra: is no argument of it; it takes what",
             True,
         ),
+        ('give {"what": "surrogate"}', "caf\ufffd", False),
         ("give {oops", "Invalid arguments: the arguments are not JSON: {oops", True),
         ("give [1]", "Invalid arguments: the arguments must be an object: [1]", True),
         ("nothing {}", "Tool nothing not found. Tools: give, refuse.", True),
@@ -778,6 +774,22 @@ def test_joined_deltas_never_cross_from_one_block_into_another(
     assert ends == ["text_end 1", "thinking_end 0", "text_end 2"]
 
 
+def test_a_character_that_a_provider_cuts_in_two_is_whole_in_the_message(
+    scripted: Callable[[Script], Scripted],
+) -> None:
+    async def cut(request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield ContentStart("text", 0)
+        for part in ("a ", "\ud83d", "\ude00", " b", "\ud83d"):
+            yield ContentDelta("text", 0, part)
+        yield ModelStop("stop")
+
+    scripted(cut)
+    with Talk(scripted_agent()) as talk:
+        (message,) = messages(talk.prompt("x"), "assistant")
+        assert talk.data("get_last_assistant_text") == {"text": "a \U0001f600 b\ufffd"}
+    assert message["content"][0]["text"] == "a \U0001f600 b\ufffd"
+
+
 def test_a_flood_can_be_aborted(scripted: Callable[[Script], Scripted]) -> None:
     async def endless(request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         yield ContentStart("text", 0)
@@ -889,3 +901,95 @@ def test_an_abort_cancels_the_surface_command_and_the_surface_goes_on() -> None:
     assert last["value"]["count"] >= 1
     (result,) = messages(lines, "toolResult")
     assert result["isError"] is False
+
+
+# ---------------------------------------------------------------- through real pipes
+
+CHILD = """
+import asyncio
+import sys
+import threading
+from piweb_jupyter.agent import create_surface, define_agent
+
+demo = create_surface("demo", {"count": 0})
+
+@demo.command
+def increment(ctx, by: int = 1) -> dict:
+    return ctx.set_state(lambda s: {"count": s["count"] + by})
+
+agent = define_agent(model="stub", surfaces=[demo])
+
+@agent.tool
+async def ask(ctx) -> bool:
+    print("this goes to the log")
+    return await ctx.ui.confirm("Sure?")
+
+@agent.tool
+def block() -> None:
+    threading.Event().wait()
+
+@agent.tool
+async def stubborn() -> None:
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+@agent.tool
+def leave() -> None:
+    sys.exit(3)
+"""
+
+
+@pytest.fixture
+def child_agent(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.py"
+    path.write_text(CHILD, encoding="utf-8")
+    return path
+
+
+def test_a_turn_with_tools_a_question_and_a_click_through_real_pipes(child_agent: Path) -> None:
+    with TalkingChild(child_agent) as child:
+        start = len(child.lines.all())
+        child.send("prompt", message='CALL increment {"by": 2}\nCALL ask')
+        question = child.wait("ui confirm")
+        # A click in the middle of the turn, for the same field.
+        child.write(
+            b'{"type":"ui_rpc","request":{"correlationId":"k1","point":"command","action":"execute",'
+            b'"payload":{"domain":"demo","action":"increment"},"protocolVersion":"0.1.0"}}'
+        )
+        result = child.wait("ui_rpc_response")["response"]["result"]
+        assert result == {
+            "domain": "demo",
+            "action": "increment",
+            "ok": True,
+            "data": {"count": 3},
+        }
+        child.answer(question["id"], confirmed=True)
+        child.wait("agent_settled")
+        lines = child.lines.all()[start:]
+        assert text_of(lines).endswith('`increment` returned: {"count":2}\n`ask` returned: true')
+        revs = [line["rev"] for line in lines if line["type"] == "piweb_state"]
+        assert revs == [1, 2]
+    assert child.stderr == b"this goes to the log\n"
+
+
+@pytest.mark.parametrize("prompt", ["SLOW 1000 20", "CALL ask", "CALL block", "CALL stubborn"])
+def test_the_agent_ends_when_its_host_is_gone_whatever_the_turn_is_at(
+    child_agent: Path, prompt: str
+) -> None:
+    with TalkingChild(child_agent) as child:
+        child.send("prompt", message=prompt)
+        child.wait("text_delta 0" if prompt.startswith("SLOW") else "turn_start")
+        if prompt.startswith("CALL"):
+            child.lines.wait(lambda line: line["type"] == "tool_execution_start")
+        assert child.end() == 0
+        assert "agent_settled" not in order(child.lines.all())
+
+
+def test_a_tool_that_exits_is_a_failed_tool_and_the_agent_goes_on(child_agent: Path) -> None:
+    with TalkingChild(child_agent) as child:
+        (result,) = messages(child.prompt("CALL leave"), "toolResult")
+        assert message_text(result) == "SystemExit: 3"
+        assert text_of(child.prompt("SAY on")) == "on"

@@ -9,10 +9,10 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..wire.json import JSON
+from ..wire.record import Record, field
 from ..wire.rpc import AgentEnd, AgentSettled, Event, QueueUpdate
 from .model import NO_MODEL_INFO, STUB, Entry, Fields, ModelRef, describe_model
 
@@ -23,8 +23,7 @@ QueueKind: TypeAlias = Literal["steer", "followUp"]
 QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
 
 
-@dataclass(slots=True)
-class UserInput:
+class UserInput(Record):
     """What a person sent: a text, and images in pi's form."""
 
     text: str

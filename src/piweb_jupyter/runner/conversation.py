@@ -27,8 +27,9 @@ from ..wire.rpc import (
     TurnEnd,
     TurnStart,
 )
+from .backend import Backend, ModelRequest, clean_text
 from .chat import Chat, Emit, UserInput
-from .model import STUB, Backend, Fields, ModelError, ModelRef, ModelRequest
+from .model import STUB, Fields, ModelError, ModelRef
 from .report import report_failure, say
 from .stream import AssistantStream, StopReason
 from .tools import Tool, ToolCall, ToolResult, collect_tools
@@ -380,7 +381,7 @@ async def _consume(backend: Backend, request: ModelRequest, stream: AssistantStr
 
 
 def _said(failure: BaseException) -> str:
-    return str(failure) or type(failure).__name__
+    return clean_text(str(failure)) or type(failure).__name__
 
 
 def _now() -> int:

@@ -17,19 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..wire.json import dumps
 from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
-from .model import (
-    Backend,
-    Entry,
-    Fields,
-    ModelError,
-    ModelEvent,
-    ModelRef,
-    ModelRequest,
-    ModelStop,
-    ModelUsage,
-    ToolSpec,
-    describe_model,
-)
+from .backend import Backend, ModelEvent, ModelRequest, ModelStop, ModelUsage, ToolSpec
+from .model import Entry, Fields, ModelError, ModelRef, describe_model
 from .offload import in_thread
 
 if TYPE_CHECKING:

@@ -1,32 +1,24 @@
-"""What a model is to the conversation: a name, one request, one stream of typed events.
+"""Which model: its name, its form on the wire, and what is wrong with it.
 
-Light on purpose: the RPC loop answers questions about models before any engine is imported.
+Imported at the agent's start, so it stands on nothing heavy; `backend` is what a prompt needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TypeAlias
 
 from ..wire.json import JSON
-from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
+from ..wire.record import Record
 
 __all__ = [
     "NO_MODEL",
     "NO_MODEL_INFO",
     "STUB",
     "THINKING_LEVELS",
-    "Backend",
     "Entry",
     "Fields",
     "ModelError",
-    "ModelEvent",
     "ModelRef",
-    "ModelRequest",
-    "ModelStop",
-    "ModelUsage",
-    "ToolSpec",
     "describe_model",
 ]
 
@@ -46,12 +38,14 @@ class ModelError(Exception):
     """A model cannot be used or broke off; the message names the next action where there is one."""
 
 
-@dataclass(frozen=True, slots=True)
 class ModelRef:
-    """Which model: a provider and the provider's own name of it."""
+    """Which model: a provider and the provider's own name of it. `str` gives what `parse` reads."""
 
-    provider: str
-    id: str
+    __slots__ = ("id", "provider")
+
+    def __init__(self, provider: str, id_: str) -> None:
+        self.provider = provider
+        self.id = id_
 
     @classmethod
     def parse(cls, text: str) -> ModelRef:
@@ -73,6 +67,17 @@ class ModelRef:
     def __str__(self) -> str:
         return "stub" if self == STUB else f"{self.provider}:{self.id}"
 
+    def __repr__(self) -> str:
+        return f"<ModelRef {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ModelRef):
+            return NotImplemented
+        return self.provider == other.provider and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash((self.provider, self.id))
+
 
 STUB = ModelRef("stub", "stub")
 
@@ -80,94 +85,19 @@ STUB = ModelRef("stub", "stub")
 _STUB_WINDOW = 32_000
 
 
-@dataclass(slots=True)
-class ModelUsage:
-    """What one response cost, in tokens and, where it is known, in dollars."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float = 0.0
-
-    def to_json(self) -> Fields:
-        total = self.input + self.output + self.cache_read + self.cache_write
-        return {
-            "input": self.input,
-            "output": self.output,
-            "cacheRead": self.cache_read,
-            "cacheWrite": self.cache_write,
-            "totalTokens": total,
-            "cost": {
-                "input": 0,
-                "output": 0,
-                "cacheRead": 0,
-                "cacheWrite": 0,
-                "total": self.cost,
-            },
-        }
-
-
-@dataclass(slots=True)
-class ModelStop:
-    """The response is complete. `native` is the engine's own form of it, for later requests."""
-
-    reason: Literal["stop", "length", "toolUse"]
-    native: object = None
-
-
-ModelEvent: TypeAlias = ContentStart | ContentDelta | ContentEnd | ModelUsage | ModelStop
-
-
-@dataclass(slots=True)
-class Entry:
-    """One message of the session, in pi's format. `native`: see `ModelStop`."""
+class Entry(Record):
+    """One message of the session, in pi's format. `native` is an engine's own form of it."""
 
     id: str
     message: Fields
     native: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
-    """A tool as the model sees it. `parameters` is a JSON Schema of type object."""
-
-    name: str
-    description: str
-    parameters: Fields
-
-
-@dataclass(slots=True)
-class ModelRequest:
-    """Everything one response is made from."""
-
-    system_prompt: str
-    entries: list[Entry]
-    tools: list[ToolSpec] = field(default_factory=list)
-    thinking: str = "off"
-
-
-class Backend(Protocol):
-    """An engine that answers requests for one model."""
-
-    @property
-    def info(self) -> Fields:
-        """The model in pi's form, with what the engine knows of it."""
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """ONE response of the model: its blocks, then a usage, then a stop.
-
-        Raises:
-            ModelError: If the provider refuses or the stream breaks off.
-        """
-
-
 def describe_model(ref: ModelRef, **known: JSON) -> Fields:
     """A model in pi's form. What nobody knows is zero, as in pi's own placeholder."""
-    name = "Stub (offline)" if ref == STUB else ref.id
     return {
         "id": ref.id,
-        "name": name,
+        "name": "Stub (offline)" if ref == STUB else ref.id,
         "api": "piweb-stub" if ref == STUB else "pydantic-ai",
         "provider": ref.provider,
         "baseUrl": "",

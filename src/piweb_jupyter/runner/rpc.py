@@ -233,7 +233,7 @@ class RpcLoop:
 
     def _get_commands(self, command: RpcCommand) -> None:
         where = {
-            "path": str(self._runtime.agent_path),
+            "path": self._runtime.agent_path,
             "source": "local",
             "scope": "project",
             "origin": "top-level",

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 
 from ..wire.json import loads
 from ..wire.rpc import ContentDelta, ContentEnd, ContentStart, MessageEnd, MessageStart
+from .backend import ModelEvent, ModelStop, ModelUsage, clean_text
 from .chat import Emit
-from .model import Fields, ModelEvent, ModelStop, ModelUsage
+from .model import Fields
 
 __all__ = ["COALESCE", "AssistantStream", "StopReason"]
 
@@ -130,7 +131,7 @@ class AssistantStream:
             self._timer.cancel()
             self._timer = None
         if self._pending:
-            at, text = self._pending_index, "".join(self._pending)
+            at, text = self._pending_index, clean_text("".join(self._pending))
             self._pending.clear()
             self._flushed_at = self._loop.time()
             self._emit(ContentDelta(_kind(self._content[at]), at, text))
@@ -140,7 +141,7 @@ class AssistantStream:
         at = self._open.pop(index, None)
         if at is None:
             return
-        block, text = self._content[at], "".join(self._texts[at])
+        block, text = self._content[at], clean_text("".join(self._texts[at]))
         if block["type"] == "toolCall":
             _read_arguments(block, text)
             self._emit(ContentEnd("toolcall", at, tool_call=block))

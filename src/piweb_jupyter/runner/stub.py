@@ -18,25 +18,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
 
 from ..wire.json import dumps
+from ..wire.record import Record, field
 from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
+from .backend import ModelEvent, ModelRequest, ModelStop, ModelUsage
 from .chat import text_of
-from .model import (
-    STUB,
-    Entry,
-    Fields,
-    ModelError,
-    ModelEvent,
-    ModelRequest,
-    ModelStop,
-    ModelUsage,
-    describe_model,
-)
+from .model import STUB, Entry, Fields, ModelError, describe_model
 
 __all__ = ["StubBackend"]
 
@@ -50,8 +41,7 @@ _LINE = re.compile(r"\s*(CALL|THINK|SAY|SLOW|TOKENS|FAIL)\b[ \t]*(.*)")
 _WORDS = re.compile(r"\s*\S+\s*")
 
 
-@dataclass(slots=True)
-class _Script:
+class _Script(Record):
     """What a prompt asks of the stub. `pace` is seconds per word."""
 
     calls: list[tuple[str, str]] = field(default_factory=list)

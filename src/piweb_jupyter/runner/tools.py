@@ -12,7 +12,8 @@ from ..agent.tools import Tool as AgentTool
 from ..agent.tools import ToolContext
 from ..errors import SurfaceCommandError
 from ..wire.json import JSON, dumps_strict, loads
-from .model import Fields, ToolSpec
+from .backend import ToolSpec, clean_text
+from .model import Fields
 from .offload import in_thread
 
 if TYPE_CHECKING:
@@ -49,11 +50,11 @@ class ToolResult:
 
     @classmethod
     def text(cls, text: str, details: JSON = None) -> ToolResult:
-        return cls([{"type": "text", "text": text}], details)
+        return cls([{"type": "text", "text": clean_text(text)}], details)
 
     @classmethod
     def failure(cls, text: str, details: JSON = None) -> ToolResult:
-        return cls([{"type": "text", "text": text}], details, is_error=True)
+        return cls([{"type": "text", "text": clean_text(text)}], details, is_error=True)
 
     def to_json(self) -> Fields:
         out: Fields = {"content": self.content}
