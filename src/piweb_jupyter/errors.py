@@ -59,7 +59,7 @@ class SourceError(PiwebError):
     """What was given as a source is not an agent; the message names the next action."""
 
 
-class AgentNotTrusted(PiwebError):
+class AgentNotTrusted(PiwebError):  # noqa: N818 - a decision of the user's, not a fault
     """The source may not run until the user allows it."""
 
     def __init__(self, source: str, message: str) -> None:

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 QUEUE_SIZE = 10_000
 
 Report: TypeAlias = Callable[[str], None]
+_Call: TypeAlias = tuple[Hashable, Callable[..., object], tuple[Any, ...], Report]
 
 
 class CallbackThread:
@@ -32,7 +33,7 @@ class CallbackThread:
 
     def __init__(self) -> None:
         self._wake = threading.Condition()
-        self._queue: deque[tuple[Hashable, Callable[..., object], tuple[Any, ...], Report]] = deque()
+        self._queue: deque[_Call] = deque()
         self._keyed: dict[Hashable, tuple[Any, ...]] = {}
         self._holders = 0
         self._thread: threading.Thread | None = None

@@ -7,9 +7,7 @@ nothing of the user's may run.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -19,29 +17,17 @@ from ..errors import (
     AgentLaunchError,
     AgentStartError,
     PiwebError,
-    ProtocolError,
     SurfaceCommandError,
     describe_exit,
 )
 from ..sources.spec import LaunchSpec
 from ..wire import frames
-from ..wire.frames import (
-    ClearQueueResult,
-    CommandResult,
-    CommandStarted,
-    Declaration,
-    HostRequest,
-    RouteResult,
-    RunnerReady,
-    StateFrame,
-    SurfaceDeclared,
-    decode_frame,
-)
 from ..wire.json import JSON, dumps_strict
-from ..wire.rpc import Response, UiRequest
 from ..wire.surface import SurfaceSpec, domain_of, surface_key
 from .callbacks import get_callbacks
+from .catalogue import Catalogue
 from .chat import Chat
+from .intake import Intake
 from .ledger import CommandLedger
 from .log import SessionLog
 from .mirror import StateMirror
@@ -56,8 +42,6 @@ from .turn import Turn
 
 __all__ = ["READY_NOTICE", "READY_TIMEOUT", "AgentSession", "Lifecycle"]
 
-_log = logging.getLogger(__name__)
-
 # A person should know by then that it takes longer than usual.
 READY_NOTICE = 10.0
 
@@ -70,9 +54,6 @@ _STALE_GRACE = 1.0
 
 # The ladder of `AgentProcess.close` has two rungs of 2 s; a reaper needs a moment more.
 _STOP_TIMEOUT = 6.0
-
-# One request for all keys at a time; a peer that does not know it never answers.
-_RESYNC_PATIENCE = 5.0
 
 Lifecycle: TypeAlias = Literal["starting", "ready", "error", "ended"]
 
@@ -95,6 +76,7 @@ class AgentSession:
         self.closed = False
         self.log = SessionLog()
         self.mirror = StateMirror()
+        self.catalogue = Catalogue(self.mirror)
         self.news = News(self)
         self.ledger = CommandLedger(self)
         self.chat = Chat(self)
@@ -108,10 +90,6 @@ class AgentSession:
         self._failure: PiwebError | None = None
         self._held: list[Callable[[PiwebError | None], None]] = []
         self._timers: set[Timer] = set()
-        self._specs: dict[str, tuple[int, SurfaceSpec]] = {}
-        self._probes: frozenset[str] = frozenset()
-        self._states_seen = False
-        self._resync_at = 0.0
         self._restarter: threading.Thread | None = None
         get_callbacks().hold()
 
@@ -160,8 +138,7 @@ class AgentSession:
     @property
     def surfaces(self) -> tuple[str, ...]:
         """The domains of the agent's surfaces, in order of appearance."""
-        held = [domain for snapshot in self.mirror.held() if (domain := domain_of(snapshot.key))]
-        return tuple(dict.fromkeys([*self._specs, *held, *sorted(self._probes)]))
+        return self.catalogue.names()
 
     def surface(self, domain: str | None = None) -> Surface:
         """One surface; without a domain the only one there is.
@@ -182,12 +159,11 @@ class AgentSession:
 
     def spec_of(self, domain: str) -> SurfaceSpec | None:
         """What the agent has declared of a surface; None for a peer that declares nothing."""
-        held = self._specs.get(domain)
-        return None if held is None else held[1]
+        return self.catalogue.spec(domain)
 
     def is_available(self, domain: str) -> bool:
         """Whether the living agent has that surface."""
-        return self.lifecycle == "ready" and domain in self._live_domains()
+        return self.lifecycle == "ready" and domain in self.catalogue.live()
 
     def channel(self, domain: str) -> Channel:
         """How an operation on a surface would travel now."""
@@ -220,9 +196,8 @@ class AgentSession:
                 return
             self.epoch = epoch = self.epoch + 1
             self._failure = None
-            self._states_seen = False
-            self._probes = frozenset()
             self.declarations = {}
+            self.catalogue.begin_epoch(epoch)
             self.requests = Requests(self.write, self.later)
             stale = self.mirror.begin_epoch(epoch)
             self._set_lifecycle("starting", "")
@@ -230,13 +205,14 @@ class AgentSession:
                 self.news.state(key)
             if epoch > 1:
                 self.chat.change(lambda t: t.note("info", "The agent was started again."))
+            intake = Intake(self, epoch)
             self._process = process = AgentProcess(
                 self.spec.argv,
                 cwd=self.spec.cwd,
                 env=self.spec.env,
-                on_lines=lambda lines: self._on_lines(epoch, lines),
+                on_lines=intake.take_lines,
                 on_stderr=self.log.feed,
-                on_oversize=lambda head, size: self._on_oversize(epoch, head, size),
+                on_oversize=intake.take_oversize,
                 on_exit=lambda returncode: self._on_exit(epoch, returncode),
                 start=False,
             )
@@ -360,12 +336,13 @@ class AgentSession:
         if epoch != self.epoch or response is None:
             return
         self.chat.take_answer(response)
-        self._become_ready(epoch)
+        self.become_ready(epoch)
         data = response.data
         if type(data) is dict and data.get("messageCount") and not self.transcript.messages:
             self.requests.send("get_messages", {}, self.chat.take_messages)
 
-    def _become_ready(self, epoch: int) -> None:
+    def become_ready(self, epoch: int) -> None:
+        """The agent takes commands: what waits for that goes now."""
         with self._lock:
             if epoch != self.epoch or self.lifecycle != "starting":
                 return
@@ -380,37 +357,16 @@ class AgentSession:
         if epoch != self.epoch or self.lifecycle != "ready":
             return
         # A surface that still hydrates has said that it is coming.
-        live = self._live_domains()
-        with self._lock:
-            for domain in [domain for domain in self._specs if domain not in live]:
-                del self._specs[domain]
-        for key in self.mirror.drop_stale(frozenset(surface_key(domain) for domain in live)):
+        live = frozenset(surface_key(domain) for domain in self.catalogue.live())
+        self.catalogue.drop_stale()
+        for key in self.mirror.drop_stale(live):
             self.news.state(key)
         self.news.lifecycle()
 
-    def _live_domains(self) -> set[str]:
-        """The surfaces that the present agent has shown, declared or listed."""
-        epoch = self.epoch
-        live = {domain for domain, (since, _) in list(self._specs.items()) if since == epoch}
-        live |= {
-            domain
-            for held in self.mirror.held()
-            if held.epoch == epoch and not held.stale and (domain := domain_of(held.key))
-        }
-        return live | self._probes
-
     def _on_commands(self, epoch: int, request: Request) -> None:
-        response = request.response
-        if epoch != self.epoch or response is None or type(response.data) is not dict:
-            return
-        entries = response.data.get("commands")
-        entries = [e for e in entries if type(e) is dict] if type(entries) is list else []
-        self.declarations["commands"] = {"commands": entries}
-        names = [entry.get("name") for entry in entries]
-        self._probes = frozenset(
-            domain for name in names if type(name) is str and (domain := domain_of(name))
-        )
-        self.news.lifecycle()
+        if epoch == self.epoch and request.response is not None:
+            self.catalogue.list_commands(request.response)
+            self.news.lifecycle()
 
     def _on_exit(self, epoch: int, returncode: int) -> None:
         self.log.flush()
@@ -540,74 +496,6 @@ class AgentSession:
         """
         _refuse_surface_key(key)
         self._write_when_ready(frames.encode_state_delete(key))
-
-    # ------------------------------------------------------------ lines
-
-    def _on_lines(self, epoch: int, lines: list[bytes]) -> None:
-        for line in lines:
-            if epoch != self.epoch or self.lifecycle not in ("ready", "starting"):
-                return
-            try:
-                frame = decode_frame(line)
-            except ProtocolError as exc:
-                self.log.note(f"a line of the agent was skipped ({exc})")
-                self._resync()
-                continue
-            try:
-                if type(frame) is StateFrame:
-                    if self.mirror.apply(frame):
-                        self._states_seen = True
-                        self.news.state(frame.key)
-                elif type(frame) is CommandResult:
-                    self.ledger.take_result(frame, len(line))
-                else:
-                    self._dispatch(epoch, frame)
-            except Exception as exc:
-                # A fault of ours in one frame must not cost the frames behind it.
-                _log.exception("a %s of %s was not taken in", type(frame).__name__, self.name)
-                self.log.note(f"a {type(frame).__name__} was not taken in: {exc!r}")
-
-    def _dispatch(self, epoch: int, frame: frames.Frame) -> None:
-        match frame:
-            case CommandStarted():
-                self.ledger.take_started(frame)
-            case Response():
-                # pi answers every pi-web line too, with "Unknown command": nobody asked that.
-                self.requests.settle(frame)
-            case UiRequest():
-                self.chat.take_ui_request(frame)
-            case RunnerReady():
-                self._become_ready(epoch)
-            case SurfaceDeclared(spec):
-                with self._lock:
-                    self._specs[spec.domain] = (epoch, spec)
-                self.news.lifecycle()
-            case Declaration(type_, fields):
-                self.declarations[type_] = fields
-                self.news.lifecycle()
-            case ClearQueueResult() | RouteResult():
-                self.chat.take_result(frame)
-            case HostRequest(id_, method):
-                text = f"this host does not offer {method!r}"
-                refusal = {"code": "unsupported", "message": text}
-                self.write_quietly(frames.encode_host_result(id_, error=refusal))
-            case StateFrame() | CommandResult():
-                raise AssertionError("taken before")
-            case _:
-                self.chat.take_event(frame)
-
-    def _on_oversize(self, epoch: int, head: bytes, size: int) -> None:
-        start = head[:200].decode("utf-8", "replace")
-        self.log.note(f"a line of {size} bytes was skipped, it is over the limit: {start!r}")
-        if epoch == self.epoch:
-            self._resync()
-
-    def _resync(self) -> None:
-        """A line was lost, and it may have been a state: ask for all of them, once at a time."""
-        now = time.monotonic()
-        if self._states_seen and now >= self._resync_at and self.spec.kind != "pi":
-            self._resync_at = now + _RESYNC_PATIENCE
-            self.write_quietly(frames.encode_state_get())
 
     # ------------------------------------------------------------ what its parts use
 

@@ -1,0 +1,112 @@
+"""From lines to the parts of a session: each frame to the one that it concerns. On `piweb-io`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from ..errors import ProtocolError
+from ..wire import frames
+from ..wire.frames import (
+    ClearQueueResult,
+    CommandResult,
+    CommandStarted,
+    Declaration,
+    HostRequest,
+    RouteResult,
+    RunnerReady,
+    StateFrame,
+    SurfaceDeclared,
+    decode_frame,
+)
+from ..wire.rpc import Response, UiRequest
+
+if TYPE_CHECKING:
+    from .session import AgentSession
+
+__all__ = ["Intake"]
+
+_log = logging.getLogger(__name__)
+
+# One request for all keys at a time; a peer that does not know it never answers.
+_RESYNC_PATIENCE = 5.0
+
+
+class Intake:
+    """Takes in what one agent life writes; what comes after its end is nobody's."""
+
+    def __init__(self, session: AgentSession, epoch: int) -> None:
+        self._session = session
+        self._epoch = epoch
+        self._states_seen = False
+        self._resync_at = 0.0
+
+    def take_lines(self, lines: list[bytes]) -> None:
+        session = self._session
+        for line in lines:
+            if self._epoch != session.epoch or session.lifecycle not in ("ready", "starting"):
+                return
+            try:
+                frame = decode_frame(line)
+            except ProtocolError as exc:
+                session.log.note(f"a line of the agent was skipped ({exc})")
+                self._resync()
+                continue
+            try:
+                if type(frame) is StateFrame:
+                    if session.mirror.apply(frame):
+                        self._states_seen = True
+                        session.news.state(frame.key)
+                elif type(frame) is CommandResult:
+                    session.ledger.take_result(frame, len(line))
+                else:
+                    self._take_other(frame)
+            except Exception as exc:
+                # A fault of ours in one frame must not cost the frames behind it.
+                _log.exception("a %s of %s was not taken in", type(frame).__name__, session.name)
+                session.log.note(f"a {type(frame).__name__} was not taken in: {exc!r}")
+
+    def take_oversize(self, head: bytes, size: int) -> None:
+        """A line over the limit was dropped."""
+        start = head[:200].decode("utf-8", "replace")
+        text = f"a line of {size} bytes was skipped, it is over the limit: {start!r}"
+        self._session.log.note(text)
+        self._resync()
+
+    def _take_other(self, frame: frames.Frame) -> None:
+        session = self._session
+        match frame:
+            case CommandStarted():
+                session.ledger.take_started(frame)
+            case Response():
+                # pi answers every pi-web line too, with "Unknown command": nobody asked that.
+                session.requests.settle(frame)
+            case UiRequest():
+                session.chat.take_ui_request(frame)
+            case RunnerReady():
+                session.become_ready(self._epoch)
+            case SurfaceDeclared(spec):
+                session.catalogue.declare(spec)
+                session.news.lifecycle()
+            case Declaration(type_, fields):
+                session.declarations[type_] = fields
+                session.news.lifecycle()
+            case ClearQueueResult() | RouteResult():
+                session.chat.take_result(frame)
+            case HostRequest(id_, method):
+                text = f"this host does not offer {method!r}"
+                refusal = {"code": "unsupported", "message": text}
+                session.write_quietly(frames.encode_host_result(id_, error=refusal))
+            case StateFrame() | CommandResult():
+                raise AssertionError("taken before")
+            case _:
+                session.chat.take_event(frame)
+
+    def _resync(self) -> None:
+        """A line was lost, and it may have been a state: ask for all of them, once at a time."""
+        session = self._session
+        now = time.monotonic()
+        if self._states_seen and now >= self._resync_at and session.epoch == self._epoch:
+            self._resync_at = now + _RESYNC_PATIENCE
+            session.write_quietly(frames.encode_state_get())
