@@ -414,6 +414,14 @@ def test_a_retry_that_is_called_off_says_so(chat: Chat) -> None:
     assert chat.transcript.run_summary().error == "Retry cancelled"
 
 
+def test_a_run_that_is_stopped_while_it_waits_to_retry_is_aborted_not_failed(chat: Chat) -> None:
+    chat.feed(*failing("503"), rpc.AgentEnd(will_retry=True), rpc.RetryStart(1, 3, 2000, "503"))
+    chat.feed(rpc.RetryEnd(False, 1, "Retry cancelled"), rpc.AgentSettled(aborted=True))
+    assert chat.last["status"] == "aborted"
+    summary = chat.transcript.run_summary()
+    assert (summary.error, summary.aborted) == (None, True)
+
+
 def test_a_retry_of_which_only_its_start_is_told_is_a_notice(chat: Chat) -> None:
     chat.feed(rpc.AgentStart(), rpc.RetryStart(2, 3, 1, "429"))
     assert chat.last["parts"][0]["text"] == "The answer failed: 429. Retry 2 of 3."

@@ -127,6 +127,8 @@ class Messages:
     def grow(self, stream: Stream, delta: str) -> list[Op]:
         """Append to a growing text, as far as it has room."""
         size = len(delta)
+        if not size:
+            return []
         if size >= stream.room:
             return self._fill_up(stream, delta)
         stream.room -= size

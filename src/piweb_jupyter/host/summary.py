@@ -39,8 +39,8 @@ def summarise(messages: Iterable[Message]) -> RunSummary:
     error: str | None = None
     aborted = False
     for message in messages:
-        if message["role"] == "notice" and message.get("error"):
-            error = message["error"]
+        if message["role"] == "notice" and (message.get("error") or message["status"] == "aborted"):
+            error, aborted = message.get("error"), message["status"] == "aborted"
         if message["role"] != "assistant":
             continue
         # A later answer makes up for an earlier failure.

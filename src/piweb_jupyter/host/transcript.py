@@ -458,6 +458,11 @@ class Transcript:
     def _settle(self, aborted: bool) -> Ops:
         self._settles = True
         ops = self._close_current() + self._close_run(aborted=aborted)
+        last = self._messages.kept[-1] if len(self) else {}
+        if aborted and last.get("role") == "notice" and last.pop("error", None) is not None:
+            # A retry was given up because the run was stopped: that is no failure.
+            last["status"] = "aborted"
+            ops.append(self._messages.tell(self._messages.end - 1))
         return ops + self._ambient.set(busy=False)
 
     def _close_run(self, *, aborted: bool) -> Ops:
