@@ -72,6 +72,12 @@ class Lines:
         assert result is not None
         return result
 
+    def wait_count(self, wanted: Callable[[dict[str, Any]], bool], count: int) -> None:
+        """Wait until `count` lines are wanted ones."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: sum(map(wanted, self._lines)) >= count, PATIENCE):
+                raise AssertionError(f"{sum(map(wanted, self._lines))} of {count}")
+
     def order(self, start: int = 0) -> list[str]:
         return [summary(line) for line in self._lines[start:]]
 

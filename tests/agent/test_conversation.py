@@ -993,3 +993,34 @@ def test_a_tool_that_exits_is_a_failed_tool_and_the_agent_goes_on(child_agent: P
         (result,) = messages(child.prompt("CALL leave"), "toolResult")
         assert message_text(result) == "SystemExit: 3"
         assert text_of(child.prompt("SAY on")) == "on"
+
+
+def test_clicks_and_tool_calls_on_one_field_a_thousand_times_lose_nothing() -> None:
+    with Talk(counter_agent()) as talk:
+        for number in range(20):
+            talk.send("prompt", message="SLOW 0 0\n" + "CALL increment\n" * 20)
+            for click in range(30):
+                talk.write(
+                    b'{"type":"ui_rpc","request":{"correlationId":"k%d.%d","point":"command",'
+                    b'"action":"execute","payload":{"domain":"demo","action":"increment"},'
+                    b'"protocolVersion":"0.1.0"}}' % (number, click)
+                )
+            settled = number + 1
+            talk.lines.wait_count(lambda line: line["type"] == "agent_settled", settled)
+        talk.lines.wait_count(lambda line: line["type"] == "ui_rpc_response", 600)
+        lines = talk.lines.all()
+    states = [line for line in lines if line["type"] == "piweb_state"][2:]
+    assert [s["rev"] for s in states] == list(range(1, 1001))
+    assert [s["value"]["count"] for s in states] == list(range(1, 1001))
+    actors = [s["cause"]["actor"] for s in states]
+    assert (actors.count("llm"), actors.count("user")) == (400, 600)
+    results = [
+        *(m["content"][0]["text"] for m in messages(lines, "toolResult")),
+        *(
+            f'{{"count":{line["response"]["result"]["data"]["count"]}}}'
+            for line in lines
+            if line["type"] == "ui_rpc_response"
+        ),
+    ]
+    # Each of them saw a count of its own.
+    assert len(set(results)) == 1000

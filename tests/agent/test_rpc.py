@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from piweb_jupyter.agent import Agent, create_surface, define_agent
+from piweb_jupyter.runner.model import ModelError
 from piweb_jupyter.wire.json import dumps
 from tests.agent.talk import Talk, summary
 
@@ -247,6 +248,13 @@ def test_the_stub_can_be_chosen_while_running_and_models_are_cycled() -> None:
         assert talk.data("set_model", provider="stub", modelId="stub")["id"] == "stub"
         assert talk.data("get_state")["model"]["id"] == "stub"
         assert talk.data("cycle_model") is None
+
+
+def test_a_model_or_a_level_that_is_none_is_refused_at_the_start() -> None:
+    with pytest.raises(ModelError, match="'gpt-5' names no model: write provider:name"):
+        Talk(define_agent(model="gpt-5"))
+    with pytest.raises(ModelError, match="thinking='hihg' is no level; there are: off, minimal"):
+        Talk(define_agent(model="stub", thinking="hihg"))
 
 
 def test_the_session_can_be_named(talk: Talk) -> None:

@@ -80,12 +80,12 @@ class ToolSpec(Record):
 
 
 class ModelRequest(Record):
-    """Everything one response is made from."""
+    """Everything one response is made from. `thinking` is a level of pi's, or None: as it likes."""
 
     system_prompt: str
     entries: list[Entry]
     tools: list[ToolSpec] = field(default_factory=list)
-    thinking: str = "off"
+    thinking: str | None = None
 
 
 class Backend(Protocol):

@@ -47,11 +47,12 @@ class Chat:
         flush: Callable[[], None],
         *,
         model: ModelRef | None = None,
-        thinking: str = "off",
+        thinking: str | None = None,
         session_id: str = "",
     ) -> None:
         self.session_id = session_id or str(uuid.uuid4())
         self.session_name = ""
+        # None: nobody has chosen a level, and the model does as it does by itself.
         self.thinking = thinking
         self.steering_mode: QueueMode = "one-at-a-time"
         self.follow_up_mode: QueueMode = "one-at-a-time"
@@ -72,6 +73,11 @@ class Chat:
         self._settled: list[Callable[[], None]] = []
 
     # ------------------------------------------------------------ model
+
+    @property
+    def level(self) -> str:
+        """The thinking level as pi tells it; pi knows no "nobody has chosen"."""
+        return self.thinking or "off"
 
     @property
     def model(self) -> ModelRef | None:
@@ -226,7 +232,7 @@ class Chat:
         with self._lock:
             out: Fields = {
                 "model": self.model_info(self._model),
-                "thinkingLevel": self.thinking,
+                "thinkingLevel": self.level,
                 "isStreaming": self._busy,
                 "isCompacting": False,
                 "steeringMode": self.steering_mode,

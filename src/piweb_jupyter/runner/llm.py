@@ -94,11 +94,12 @@ class PydanticBackend:
         from pydantic_ai.settings import ModelSettings
 
         level: Any = False if request.thinking == "off" else request.thinking
+        settings = ModelSettings() if level is None else ModelSettings(thinking=level)
         try:
             async with model_request_stream(
                 self._model,
                 _history(request),
-                model_settings=ModelSettings(thinking=level),
+                model_settings=settings,
                 model_request_parameters=_parameters(request.tools),
             ) as stream:
                 async for event in _events(stream):

@@ -48,16 +48,21 @@ class RpcLoop:
         """`model` and `session_id` come from the command line; the agent's own model is second.
 
         Raises:
-            ModelError: If the model is named in no form that could be one.
+            ModelError: If the model is named in no form that could be one, or the agent's thinking
+                level is none.
         """
         self._runtime = runtime
         name = model or runtime.agent.model
         thinking = runtime.agent.thinking
+        if thinking is not None and thinking not in THINKING_LEVELS:
+            raise ModelError(
+                f"thinking={thinking!r} is no level; there are: {', '.join(THINKING_LEVELS)}"
+            )
         self.chat = Chat(
             self._put,
             runtime.writer.flush,
             model=ModelRef.parse(name) if name else None,
-            thinking=thinking if thinking in THINKING_LEVELS else "off",
+            thinking=thinking,
             session_id=session_id or "",
         )
         self._conversation: Conversation | None = None
@@ -281,7 +286,7 @@ class RpcLoop:
         ref = models[index % len(models)]
 
         def answer(info: JSON) -> None:
-            level = self.chat.thinking
+            level = self.chat.level
             self._answer(command, {"model": info, "thinkingLevel": level, "isScoped": False})
 
         self._use_model(ref, answer, command)
@@ -294,8 +299,8 @@ class RpcLoop:
         return list(THINKING_LEVELS) if self.chat.model is not None else ["off"]
 
     def _set_level(self, level: str) -> None:
-        if level != self.chat.thinking:
-            self.chat.thinking = level
+        before, self.chat.thinking = self.chat.level, level
+        if level != before:
             self.emit(ThinkingLevelChanged(level))
 
     def _set_thinking_level(self, command: RpcCommand) -> None:
@@ -309,7 +314,7 @@ class RpcLoop:
         if len(levels) < 2:
             self._answer(command)
             return
-        level = levels[(levels.index(self.chat.thinking) + 1) % len(levels)]
+        level = levels[(levels.index(self.chat.level) + 1) % len(levels)]
         self._set_level(level)
         self._answer(command, {"level": level})
 
