@@ -75,6 +75,7 @@ class Arguments:
         self._annotations = {p.name: hints.get(p.name, Any) for p in self._parameters}
         self._model: type[BaseModel] | None = None
         self._fields: dict[str, str] = {}
+        self._pydantic_defaults: set[str] = set()
         self._required = [p.name for p in self._parameters if p.default is p.empty]
         self._quick = self._read_quick()
         self.schema: Fields = self._plain_schema() if self._quick is not None else self._full()
@@ -115,15 +116,10 @@ class Arguments:
             bound = model.model_validate(args)
         except ValidationError as exc:
             raise self._refusal(exc) from None
-        values: dict[str, Any] = {
-            self._fields.get(name, name): getattr(bound, name) for name in model.model_fields
-        }
-        given = bound.model_fields_set
-        for parameter in self._parameters:
-            # The function's own default applies, unless it is a `Field(...)` of pydantic's.
-            if not (_is_field(parameter.default) or self._field_of(parameter.name) in given):
-                del values[parameter.name]
-        return {**values, **(bound.model_extra or {})}
+        # What was not given has the function's own default, unless that is a `Field(...)`.
+        names = bound.model_fields_set | self._pydantic_defaults
+        values = {self._fields.get(name, name): getattr(bound, name) for name in names}
+        return {**values, **bound.model_extra} if bound.model_extra else values
 
     def _refusal(self, exc: ValidationError) -> SurfaceCommandError:
         reasons: dict[str, str] = {}
@@ -199,13 +195,12 @@ class Arguments:
                     hint = typing.Annotated[hint, Field(alias=name)]
                     name = f"argument{name}"
                     self._fields[name] = parameter.name
+                if _is_field(parameter.default):
+                    self._pydantic_defaults.add(name)
                 default = ... if parameter.default is parameter.empty else parameter.default
                 fields[name] = (hint, default)
             self._model = create_model("arguments", __config__=config, **fields)
         return self._model
-
-    def _field_of(self, parameter: str) -> str:
-        return next((f for f, name in self._fields.items() if name == parameter), parameter)
 
 
 def _plain_reader(hint: Any) -> Reader | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from ..errors import AgentDefinitionError, StateValueError
@@ -109,8 +109,8 @@ class Surface(Generic[S]):
         *,
         title: str = "",
         hydrate: Callable[[], Any] | None = None,
-        view: Path | None = None,
-        css: Path | None = None,
+        view: str | None = None,
+        css: str | None = None,
     ) -> None:
         self.domain = domain
         self.title = title
@@ -275,8 +275,8 @@ def create_surface(
     commands: Mapping[str, Callable[..., Any]] | None = None,
     title: str = "",
     hydrate: Callable[[], Any] | None = None,
-    view: str | Path | None = None,
-    css: str | Path | None = None,
+    view: str | os.PathLike[str] | None = None,
+    css: str | os.PathLike[str] | None = None,
 ) -> Surface[M]: ...
 @overload
 def create_surface(
@@ -286,8 +286,8 @@ def create_surface(
     commands: Mapping[str, Callable[..., Any]] | None = None,
     title: str = "",
     hydrate: Callable[[], Any] | None = None,
-    view: str | Path | None = None,
-    css: str | Path | None = None,
+    view: str | os.PathLike[str] | None = None,
+    css: str | os.PathLike[str] | None = None,
 ) -> Surface[S]: ...
 def create_surface(
     domain: str,
@@ -296,8 +296,8 @@ def create_surface(
     commands: Mapping[str, Callable[..., Any]] | None = None,
     title: str = "",
     hydrate: Callable[[], Any] | None = None,
-    view: str | Path | None = None,
-    css: str | Path | None = None,
+    view: str | os.PathLike[str] | None = None,
+    css: str | os.PathLike[str] | None = None,
 ) -> Surface[Any]:
     """A surface for `define_agent(surfaces=[…])`.
 
@@ -313,15 +313,15 @@ def create_surface(
         raise AgentDefinitionError(f"{domain!r} cannot be the domain of a surface; use a word")
     if isinstance(state, type):
         state = _instantiate(state, domain)
-    directory = Path(sys._getframe(1).f_globals.get("__file__", "")).parent  # noqa: SLF001
+    directory = os.path.dirname(sys._getframe(1).f_globals.get("__file__", ""))  # noqa: SLF001
     try:
         surface: Surface[Any] = Surface(
             domain,
             state,
             title=title,
             hydrate=hydrate,
-            view=None if view is None else directory / view,
-            css=None if css is None else directory / css,
+            view=None if view is None else os.path.join(directory, view),
+            css=None if css is None else os.path.join(directory, css),
         )
     except StateValueError as exc:
         raise AgentDefinitionError(f"the initial {exc}") from None
@@ -380,11 +380,12 @@ def _is_raw(function: Callable[..., Any], mapped: bool, what: str) -> bool:
     )
 
 
-def _read_text(path: Path | None, domain: str) -> str:
+def _read_text(path: str | None, domain: str) -> str:
     if path is None:
         return ""
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
         text = data.decode()
     except OSError as exc:
         raise AgentDefinitionError(

@@ -421,7 +421,8 @@ class Home:
             except StateValueError as exc:
                 self._fail(outcome, "unserializable", str(exc))
                 return
-        self._active.pop(outcome.correlation_id, None)
+        if self._active:
+            self._active.pop(outcome.correlation_id, None)
         if outcome.answers:
             self._writer.write(
                 encode_command_result(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from ..agent.definition import Agent
@@ -22,7 +22,7 @@ class StartFailure(Exception):  # noqa: N818 - it is printed, never raised at an
     """The agent cannot start; the text is everything there is to say."""
 
 
-def load_agent(path: Path) -> tuple[Agent, Path]:
+def load_agent(path: str) -> tuple[Agent, str]:
     """The agent of a file, or of a directory's `agent.py` or `[tool.piweb] entry`; and its file.
 
     Raises:
@@ -34,15 +34,15 @@ def load_agent(path: Path) -> tuple[Agent, Path]:
     if isinstance(agent, Agent):
         return agent, file
     others = [name for name, value in vars(module).items() if isinstance(value, Agent)]
-    if agent is not None:
-        raise StartFailure(
-            f"`agent` in {file} is a {type(agent).__name__}, not an agent\n"
-            "make it with: agent = define_agent(…)"
-        )
     if others:
         raise StartFailure(
             f"{file} defines no `agent`, but `{others[0]}` is one\n"
             f"give it that name: agent = {others[0]}"
+        )
+    if agent is not None:
+        raise StartFailure(
+            f"`agent` in {file} is a {type(agent).__name__}, not an agent\n"
+            "make it with: agent = define_agent(…)"
         )
     raise StartFailure(
         f"{file} defines no `agent`\n"
@@ -52,10 +52,10 @@ def load_agent(path: Path) -> tuple[Agent, Path]:
 
 
 def checked(build: Callable[[], T]) -> T:
-    """Run what may find a fault in an agent's definition, and say it as a failed start.
+    """Build a part of the running agent; a fault in its definition is a failed start.
 
     Raises:
-        StartFailure: Instead of the AgentDefinitionError.
+        StartFailure: Instead of the AgentDefinitionError or ModelError.
     """
     try:
         return build()
@@ -63,83 +63,90 @@ def checked(build: Callable[[], T]) -> T:
         raise StartFailure(str(exc)) from None
 
 
-def _find_file(path: Path) -> Path:
-    try:
-        path = path.resolve(strict=True)
-    except (OSError, RuntimeError):
+def _find_file(path: str) -> str:
+    if os.path.isfile(path):
+        return os.path.realpath(path)
+    if not os.path.isdir(path):
+        raise StartFailure(f"there is no {path}\ngive a directory with an agent.py, or a .py file")
+    path = os.path.realpath(path)
+    pyproject = os.path.join(path, "pyproject.toml")
+    entry = _read_entry(pyproject) if os.path.isfile(pyproject) else None
+    file = os.path.join(path, entry or "agent.py")
+    if os.path.isfile(file):
+        return file
+    if entry:
         raise StartFailure(
-            f"there is no {path}\ngive a directory with an agent.py, or a .py file"
-        ) from None
-    if path.is_file():
-        return path
-    pyproject = path / "pyproject.toml"
-    entry = _read_entry(pyproject) if pyproject.is_file() else None
-    file = path / (entry or "agent.py")
-    if not file.is_file():
-        wanted = f"{pyproject} names the entry {entry!r}" if entry else f"{path} has no agent.py"
-        raise StartFailure(
-            f"{wanted}\n"
-            + ("correct it, or write that file" if entry else "write one, or name its file")
+            f"{pyproject} names the entry {entry!r}, and there is no such file\n"
+            "correct the name, or write that file"
         )
-    return file
+    raise StartFailure(f"{path} has no agent.py\nwrite one, or name the agent's file")
 
 
-def _read_entry(pyproject: Path) -> str | None:
+def _read_entry(pyproject: str) -> str | None:
     import tomllib
 
     try:
-        table = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        with open(pyproject, "rb") as file:
+            table = tomllib.load(file)
     except (OSError, ValueError) as exc:
         raise StartFailure(f"cannot read {pyproject}: {exc}\ncorrect the file") from None
-    entry = table.get("tool", {}).get("piweb", {}).get("entry")
+    for name in ("tool", "piweb"):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            return None
+    entry = table.get("entry")
     return entry if isinstance(entry, str) and entry else None
 
 
-def _run_file(file: Path) -> types.ModuleType:
+def _run_file(file: str) -> types.ModuleType:
     """Execute the file as a module; its directory comes first on the path, as for a script."""
-    directory = str(file.parent)
+    directory, base = os.path.split(file)
     if directory not in sys.path[:1]:
         sys.path.insert(0, directory)
-    name = file.stem
+    name = base.partition(".")[0]
     if name in sys.modules or name in sys.stdlib_module_names:
-        name = f"piweb_agent_{name}"
+        name = f"piweb_agent_{name}"  # it must not stand in for a module that others import
     module = types.ModuleType(name)
-    module.__file__ = str(file)
+    module.__file__ = file
     try:
-        code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as exc:  # ValueError: a null byte
+        with open(file, "rb") as source:
+            code = compile(source.read(), file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:  # ValueError: a null byte
         raise StartFailure(_describe_syntax(file, exc)) from None
     except OSError as exc:
         raise StartFailure(f"cannot read {file}: {exc.strerror}\ncheck its permissions") from None
     sys.modules[name] = module
     try:
         exec(code, vars(module))
-    except Exception as exc:
+    except SystemExit as exc:
+        raise StartFailure(
+            f"{file} ended the process (exit code {exc.code!r}) before there was an agent\n"
+            "remove the call, or put it under: if __name__ == '__main__'"
+        ) from None
+    except BaseException as exc:
         raise StartFailure(_describe_failure(file, exc)) from None
     return module
 
 
-def _describe_syntax(file: Path, exc: Exception) -> str:
+def _describe_syntax(file: str, exc: BaseException) -> str:
     text = failure_text(exc).rstrip()
     return f"{file} has a syntax error\n{text}\ncorrect the file, then start the agent again"
 
 
-def _describe_failure(file: Path, exc: Exception) -> str:
+def _describe_failure(file: str, exc: BaseException) -> str:
     where = innermost(exc.__traceback__, lambda filename: not is_ours(filename))
-    place = f"{where[0]}:{where[1]}" if where else str(file)
+    place = f"{where[0]}:{where[1]}" if where else file
     if isinstance(exc, AgentDefinitionError):
         return f"{exc}\nin {place}"
     if isinstance(exc, SyntaxError):
-        return _describe_syntax(Path(exc.filename or file), exc)
+        return _describe_syntax(exc.filename or file, exc)
     if isinstance(exc, ModuleNotFoundError) and exc.name:
         return (
             f"{place} imports `{exc.name}`, and there is no such module in this Python\n"
             f"correct the name, or install what provides it: "
             f"{sys.executable} -m pip install {exc.name.partition('.')[0]}"
         )
+    text = failure_text(exc).rstrip()
     if isinstance(exc, ImportError):
-        return f"{place}: {exc}\n{failure_text(exc).rstrip()}\ncorrect the import"
-    return (
-        f"{place} raised {type(exc).__name__}\n{failure_text(exc).rstrip()}\n"
-        "correct it, then start the agent again"
-    )
+        return f"{place} has an import that fails\n{text}\ncorrect the import"
+    return f"{place} raised {type(exc).__name__}\n{text}\ncorrect it, then start the agent again"

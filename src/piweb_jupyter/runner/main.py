@@ -10,9 +10,9 @@ does not read.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from pathlib import Path
 
 from ..agent.session_state import install_state
 from ..agent.ui import install_ui
@@ -66,7 +66,7 @@ def _take_stdio() -> tuple[int, int]:
 def _serve(options: Options, stdin: int, stdout: int) -> int:
     if options.session_id:
         os.environ["PI_WEB_SESSION_ID"] = options.session_id
-    path = Path(options.agent).absolute()
+    path = os.path.abspath(options.agent)
     if options.cwd:
         try:
             os.chdir(options.cwd)
@@ -74,6 +74,7 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
             raise StartFailure(
                 f"cannot work in {options.cwd!r}: {exc.strerror}\ngive another --cwd"
             ) from None
+    gc.disable()  # nothing of what an import makes is garbage; looking for some costs 5 %
     agent, file = load_agent(path)
     writer = Writer(stdout)
     runtime = checked(lambda: Runtime(agent, file, writer))
@@ -91,6 +92,8 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
         writer.put(encode_declaration("slash_completions", {"items": agent.slash_completions}))
     runtime.surfaces.declare()
     runtime.surfaces.start()
+    gc.freeze()
+    gc.enable()
     writer.write(encode_ready())
     try:
         reader.run()

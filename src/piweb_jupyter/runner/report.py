@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 
-__all__ = ["failure_text", "is_ours", "report_failure", "say"]
+__all__ = ["failure_text", "innermost", "is_ours", "report_failure", "say"]
 
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def say(text: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..agent.definition import Agent
 from .ask import Ask
 from .loop import LoopThread
@@ -17,7 +15,7 @@ __all__ = ["Runtime"]
 class Runtime:
     """One running agent. Its parts are safe from any thread."""
 
-    def __init__(self, agent: Agent, agent_path: Path, writer: Writer) -> None:
+    def __init__(self, agent: Agent, agent_path: str, writer: Writer) -> None:
         """Build the parts; nothing runs, and nothing is sent.
 
         Raises:

@@ -8,7 +8,6 @@ command begins, and after the states that the command made.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -169,6 +168,8 @@ def _tool_name(text: str) -> str:
 
 def describe_unknown(action: str, known: Iterable[str]) -> str:
     """A sentence for an action that is not in the table, with the nearest that is."""
+    import difflib  # at the start it would cost more than it is worth
+
     names = list(known)
     near = difflib.get_close_matches(action, names, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(names) or 'none'}"

@@ -43,7 +43,7 @@ class Writer:
 
     def flush(self) -> None:
         """Send what has been put, by whomever."""
-        while self._waiting or self._rest:
+        while self._waiting or self._rest is not None:
             with self._out:
                 self._drain()
 
@@ -61,25 +61,24 @@ class Writer:
 
     def _drain(self) -> None:
         waiting = self._waiting
-        while waiting or self._rest:
+        while waiting or self._rest is not None:
             # Whatever is raised in here, the next to flush finds all that is not yet written.
-            if self._rest is None:
-                line, count = _join(waiting)
-                written = self._write_some(line)
-                if written < len(line):
-                    self._rest = memoryview(line)[written:]
-                for _ in range(count):
-                    waiting.popleft()
-            else:
-                rest = self._rest
+            rest = self._rest
+            if rest is not None:
                 written = self._write_some(rest)
                 self._rest = rest[written:] if written < len(rest) else None
+                continue
+            line, count = (waiting[0], 1) if len(waiting) == 1 else _join(waiting)
+            written = self._write_some(line)
+            if written < len(line):
+                self._rest = memoryview(line)[written:]
+            waiting.popleft()
+            for _ in range(count - 1):
+                waiting.popleft()
 
     def _write_some(self, data: bytes | memoryview) -> int:
-        if self._broken:
-            return len(data)
         try:
-            return os.write(self._fd, data)
+            return len(data) if self._broken else os.write(self._fd, data)
         except BlockingIOError:
             _wait_writable(self._fd)
             return 0
@@ -118,4 +117,6 @@ def _wait_writable(fd: int) -> None:
     """A host may have made the pipe non-blocking, for both ends share one description."""
     import select
 
-    select.select([], [fd], [])
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    poll.poll()

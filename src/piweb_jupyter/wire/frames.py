@@ -316,23 +316,17 @@ def encode_state(
     key: str, rev: int, value: bytes | None, cause: Cause | None = None, *, deleted: bool = False
 ) -> bytes:
     """A state line around a value that is JSON already. `value` None: the frame has no value."""
-    parts = [b'{"type":"piweb_state","key":', dumps(key)]
+    parts = [b'{"type":"piweb_state","key":', orjson.dumps(key)]
     if value is not None:
         parts += (b',"value":', value)
     parts.append(b',"rev":%d' % rev)
     if deleted:
         parts.append(b',"deleted":true')
     if cause is not None:
-        told = {
-            name: text
-            for name, text in (
-                ("correlationId", cause.correlation_id),
-                ("action", cause.action),
-                ("actor", cause.actor),
-            )
-            if text
-        }
-        parts += (b',"cause":', dumps(told))
+        told = {"action": cause.action, "actor": cause.actor}
+        if cause.correlation_id:
+            told["correlationId"] = cause.correlation_id
+        parts += (b',"cause":', orjson.dumps(told))
     parts.append(b"}\n")
     return b"".join(parts)
 
@@ -354,21 +348,26 @@ def encode_command_result(
 
     `ok` stands outside and inside, and the error inside only, as pi-web's runner has it.
     """
-    head = b'{"type":"ui_rpc_response","response":{"correlationId":%s,"ok":%s,"result":' % (
-        dumps(correlation_id),
-        b"true" if error is None else b"false",
-    )
-    result = b'{"domain":%s,"action":%s,"ok":%s' % (
-        dumps(domain),
-        dumps(action),
-        b"true" if error is None else b"false",
-    )
+    ok = b"true" if error is None else b"false"
+    parts = [
+        b'{"type":"ui_rpc_response","response":{"correlationId":',
+        orjson.dumps(correlation_id),
+        b',"ok":',
+        ok,
+        b',"result":{"domain":',
+        orjson.dumps(domain),
+        b',"action":',
+        orjson.dumps(action),
+        b',"ok":',
+        ok,
+    ]
     if error is not None:
         inner = {"code": error[0], "message": error[1], **(details or {})}
-        return b"".join((head, result, b',"error":', dumps(inner), b"}}}\n"))
-    if data is not None:
-        return b"".join((head, result, b',"data":', data, b"}}}\n"))
-    return head + result + b"}}}\n"
+        parts += (b',"error":', dumps(inner))
+    elif data is not None:
+        parts += (b',"data":', data)
+    parts.append(b"}}}\n")
+    return b"".join(parts)
 
 
 def encode_surface_spec(spec: SurfaceSpec) -> bytes:
