@@ -49,7 +49,8 @@ EVENT_PATIENCE = 2.0
 # More pages than anybody has open; the one that came first is forgotten.
 _PAGES = 32
 
-_NOTHING = (-1, -1)
+# What every page has from the start: no snapshot.
+_NOTHING = (0, -1)
 
 Version: TypeAlias = tuple[int, int]
 
@@ -288,7 +289,7 @@ class Feed:
         # Cleared first: what arrives while the mirror is read is newer than what is read.
         self._dirty = False
         held = self._held()
-        version = (0, -1) if held is None else held.version
+        version = _NOTHING if held is None else held.version
         with self._lock:
             self._assigned.append(version)
             self._assigned_at = now

@@ -247,6 +247,7 @@ class NoticePart implements PartView {
 
   update(part: Part): void {
     this.el.dataset["level"] = part.level ?? "info";
-    setText(this.el, part.text ?? "");
+    const times = part.count && part.count > 1 ? ` (${part.count} times)` : "";
+    setText(this.el, (part.text ?? "") + times);
   }
 }

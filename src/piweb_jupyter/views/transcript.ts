@@ -17,6 +17,8 @@ export interface Part {
   cut?: boolean;
   durationMs?: number;
   images?: Part[];
+  /** How often the same notice came in a row. */
+  count?: number;
   level?: "info" | "warning" | "error";
   mimeType?: string;
   data?: string;

@@ -1,0 +1,26 @@
+"""Runs the tests of the views' pure TypeScript modules, in the Node that bundles them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import hatch_build
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = sorted((Path(__file__).parent / "ts").glob("*.test.ts"))
+
+
+def test_the_modules_that_need_no_document_do_what_they_say(tmp_path: Path) -> None:
+    hatch_build.install_packages(ROOT)
+    node, _ = hatch_build.find_node()
+    esbuild = ROOT / "node_modules" / "esbuild" / "bin" / "esbuild"
+    options = ["--bundle", "--platform=node", "--format=esm", "--out-extension:.js=.mjs"]
+    build = [node, esbuild, *TESTS, *options, f"--outdir={tmp_path}", "--log-level=warning"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    bundles = sorted(tmp_path.glob("*.mjs"))
+    assert len(bundles) == len(TESTS)
+    done = subprocess.run(
+        [node, "--test", *bundles], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
