@@ -41,7 +41,7 @@ def test_what_a_person_writes_is_asked_once_and_its_answer_streams(
     ask(page, "hi")
     ask(page, "hi")  # sent again, because the page heard nothing
     comms.wait(lambda: any(m[2]["role"] == "assistant" for m in messages(page)))
-    comms.wait(lambda: [["meta", {"busy": False}]] == page.items("meta")[-1:])
+    comms.wait(lambda: page.items("meta")[-1:] == [["meta", {"busy": False}]])
     assert page.items("received") == [["received", "page.1"], ["received", "page.1"]]
     assert [m["role"] for m in session.transcript.messages] == ["user", "assistant"]
 
@@ -114,10 +114,10 @@ def test_the_chat_leaves_a_readable_picture_that_is_always_the_same(
     session = open_("counter")
     session.prompt("hello <b>").wait(20)
     view = view_chat(session)
-    data, _ = view._repr_mimebundle_()  # noqa: SLF001
+    data, _ = view._repr_mimebundle_()
     assert repr(view) == data["text/plain"] == "<ChatView of counter>"
     assert "<dt>user</dt><dd>hello &lt;b&gt;</dd>" in data["text/html"]
-    assert data["text/html"] == view._repr_mimebundle_()[0]["text/html"]  # noqa: SLF001
+    assert data["text/html"] == view._repr_mimebundle_()[0]["text/html"]
 
 
 def test_a_prompt_to_an_agent_that_has_ended_starts_it_again(open_: Open, comms: Comms) -> None:
@@ -127,4 +127,4 @@ def test_a_prompt_to_an_agent_that_has_ended_starts_it_again(open_: Open, comms:
     session.stop()
     ask(page, "are you there")
     comms.wait(lambda: session.epoch == 2 and session.lifecycle == "ready")
-    comms.wait(lambda: [["meta", {"busy": False}]] == page.items("meta")[-1:])
+    comms.wait(lambda: page.items("meta")[-1:] == [["meta", {"busy": False}]])

@@ -16,11 +16,22 @@ def test_the_modules_that_need_no_document_do_what_they_say(tmp_path: Path) -> N
     node, _ = hatch_build.find_node()
     esbuild = ROOT / "node_modules" / "esbuild" / "bin" / "esbuild"
     options = ["--bundle", "--platform=node", "--format=esm", "--out-extension:.js=.mjs"]
-    build = [node, esbuild, *TESTS, *options, f"--outdir={tmp_path}", "--log-level=warning"]
+    build = [
+        str(node),
+        str(esbuild),
+        *map(str, TESTS),
+        *options,
+        f"--outdir={tmp_path}",
+        "--log-level=warning",
+    ]
     subprocess.run(build, cwd=ROOT, check=True)
     bundles = sorted(tmp_path.glob("*.mjs"))
     assert len(bundles) == len(TESTS)
     done = subprocess.run(
-        [node, "--test", *bundles], cwd=tmp_path, capture_output=True, text=True, check=False
+        [str(node), "--test", *map(str, bundles)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
