@@ -64,6 +64,11 @@ def command(request: dict[str, Any]) -> None:
         case "noise":
             os.write(1, args["line"].encode("latin-1") + b"\n")
             answer(correlation_id, action)
+        case "huge":
+            left = memoryview(b"x" * args["size"] + b"\n")
+            while left:
+                left = left[os.write(1, left) :]
+            answer(correlation_id, action)
         case "skip":
             revs["surface:demo"] += 5
             push()

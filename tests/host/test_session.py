@@ -278,6 +278,16 @@ def test_a_bad_line_is_noted_and_the_states_are_asked_for_once(open_: Open) -> N
     assert surface.state == {"count": 1}
 
 
+def test_a_line_of_a_hundred_megabytes_is_skipped_and_the_next_one_is_read(open_: Open) -> None:
+    session = open_("counter")
+    surface = session.surface("demo")
+    surface.submit("huge", size=100_000_000, timeout=60).result(60)
+    assert surface.run("increment") == {"count": 1}
+    [note] = [line for line in session.log if "over the limit" in line]
+    assert "100000000 bytes" in note
+    assert len(note) < 500
+
+
 def test_a_gap_in_the_revisions_is_counted_and_an_old_state_is_not_taken(open_: Open) -> None:
     session = open_("counter")
     surface = session.surface("demo")
