@@ -22,6 +22,7 @@ RINGS = (
     "wire",
     "agent",
     "host",
+    "replay",
     "session",
     "sources",
     "session",
