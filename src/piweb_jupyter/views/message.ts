@@ -29,6 +29,7 @@ interface PartView {
 export class MessageView {
   readonly el: HTMLElement;
   readonly #isLive: boolean;
+  readonly #who = h("div", { class: "piweb-who" });
   readonly #parts = h("div", { class: "piweb-parts" });
   readonly #error = h("div", { class: "piweb-message-error" });
   #views: PartView[] = [];
@@ -37,14 +38,7 @@ export class MessageView {
   /** `isLive`: it begins before our eyes, so its tools open by themselves. */
   constructor(message: Message, isLive: boolean) {
     this.#isLive = isLive;
-    const who = WHO[message.role] ?? message.role;
-    this.el = h(
-      "article",
-      { class: `piweb-message piweb-${message.role}` },
-      who && h("div", { class: "piweb-who" }, who),
-      this.#parts,
-      this.#error,
-    );
+    this.el = h("article", {}, this.#who, this.#parts, this.#error);
     this.update(message);
   }
 
@@ -55,6 +49,11 @@ export class MessageView {
       this.#views = [];
       this.#parts.replaceChildren();
     }
+    // An attempt that is made again becomes a notice.
+    const who = WHO[message.role] ?? message.role;
+    this.el.className = `piweb-message piweb-${message.role}`;
+    setShown(this.#who, who !== "");
+    setText(this.#who, who);
     this.el.dataset["status"] = message.status;
     const streaming = message.status === "streaming";
     message.parts.forEach((part, p) => {
