@@ -192,6 +192,7 @@ def tool_agent() -> Agent:
             "object": object(),
             "png": b"\x89PNG....",
             "bytes": b"what",
+            "odd": {"content": [{"type": "image"}]},
             "surrogate": "caf\udce9",
             "pi": {
                 "content": [{"type": "text", "text": "seen"}],
@@ -203,7 +204,11 @@ def tool_agent() -> Agent:
 
     @agent.tool
     def refuse() -> None:
-        raise SurfaceCommandError("too_many", "there are 3 already")
+        raise SurfaceCommandError("too_many", "there are 3 already", details={"who": agent})
+
+    @agent.tool
+    async def cancel_itself() -> None:
+        raise asyncio.CancelledError
 
     return agent
 
@@ -237,11 +242,13 @@ def tool_agent() -> Agent:
             "invalid_args: extra: is no argument of it; it takes what",
             True,
         ),
+        ('give {"what": "odd"}', '{"content":[{"type":"image"}]}', False),
+        ("cancel_itself", "The tool cancelled itself", True),
         ('give {"what": "surrogate"}', "caf\ufffd", False),
         ("give {oops", "Invalid arguments: the arguments are not JSON: {oops", True),
         ("give [1]", "Invalid arguments: the arguments must be an object: [1]", True),
-        ("nothing {}", "Tool nothing not found. Tools: give, refuse.", True),
-        ("__class__ {}", "Tool __class__ not found. Tools: give, refuse.", True),
+        ("nothing {}", "Tool nothing not found. Tools: cancel_itself, give, refuse.", True),
+        ("__class__ {}", "Tool __class__ not found. Tools: cancel_itself, give, refuse.", True),
     ],
 )
 def test_what_a_tool_gives_or_refuses_becomes_its_result(
@@ -260,10 +267,47 @@ def test_what_a_tool_gives_or_refuses_becomes_its_result(
     assert lines[-1] == {"type": "agent_settled", "aborted": False}
 
 
+def test_progress_is_told_at_a_bounded_rate_and_the_newest_is_never_left_out() -> None:
+    agent = define_agent(model="stub")
+    release = threading.Event()
+
+    @agent.tool
+    def count(ctx: Any) -> str:
+        for number in range(5001):
+            ctx.progress(f"step {number}", {"step": number})
+        assert release.wait(PATIENCE)
+        return "counted"
+
+    with Talk(agent) as talk:
+        talk.send("prompt", message="CALL count")
+        talk.lines.wait(lambda line: "step 5000" in str(line))
+        release.set()
+        talk.wait("agent_settled")
+        updates = [line for line in talk.lines.all() if line["type"] == "tool_execution_update"]
+    assert len(updates) < 500
+    assert updates[0]["partialResult"]["details"] == {"step": 0}
+    assert updates[-1]["partialResult"] == {
+        "content": [{"type": "text", "text": "step 5000"}],
+        "details": {"step": 5000},
+    }
+
+
 def test_bytes_that_are_an_image_go_to_the_model_as_one() -> None:
     with Talk(tool_agent()) as talk:
         (result,) = messages(talk.prompt('CALL give {"what": "png"}'), "toolResult")
     assert result["content"] == [{"type": "image", "data": "iVBORy4uLi4=", "mimeType": "image/png"}]
+
+
+def test_a_tool_whose_arguments_say_no_json_refuses_the_prompt_and_is_named() -> None:
+    agent = define_agent(model="stub")
+
+    @agent.tool
+    def odd(what: threading.Thread) -> None: ...
+
+    with Talk(agent) as talk:
+        error = talk.error("prompt", message="x")
+        assert error.startswith("tool `odd` (test_conversation.py:")
+        assert talk.data("get_state")["isStreaming"] is False
 
 
 def test_two_tools_of_one_name_are_refused_when_they_are_defined() -> None:
@@ -506,6 +550,25 @@ def test_abort_ends_within_its_time_when_a_model_swallows_its_cancellation(
         talk.runtime.loop.call(release.set)
         assert talk.runtime.loop.run(asyncio.sleep(0, True)).result(PATIENCE)
         assert len(talk.lines.all()) == before
+
+
+def test_an_engine_that_makes_an_error_of_its_cancellation_is_aborted_all_the_same(
+    scripted: Callable[[Script], Scripted],
+) -> None:
+    async def sulk(request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield ContentStart("text", 0)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ModelError("Connection error.") from None
+
+    scripted(sulk)
+    with Talk(scripted_agent()) as talk:
+        talk.send("prompt", message="x")
+        talk.wait("text_start 0")
+        talk.ask("abort")
+        (message,) = messages(talk.lines.all(), "assistant")
+    assert (message["stopReason"], message["errorMessage"]) == ("aborted", "Request was aborted")
 
 
 def test_abort_when_idle_is_answered_at_once_and_changes_nothing() -> None:

@@ -16,23 +16,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..errors import AgentDefinitionError
 from ..wire.json import JSON
 from ..wire.rpc import (
     AgentStart,
     MessageEnd,
     MessageStart,
-    ToolEnd,
-    ToolStart,
-    ToolUpdate,
     TurnEnd,
     TurnStart,
 )
 from .backend import Backend, ModelRequest, clean_text
 from .chat import Chat, Emit, UserInput
 from .model import STUB, Fields, ModelError, ModelRef
-from .report import report_failure, say
+from .report import say
 from .stream import AssistantStream, StopReason
-from .tools import Tool, ToolCall, ToolResult, collect_tools
+from .tools import RunningCall, Tool, ToolResult, collect_tools
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -112,7 +110,7 @@ class Conversation:
                 raise ModelError("The prompt was aborted before it started.")
             run = _Run(abort, model, opening.result(), self._collect())
         except Exception as exc:
-            if not isinstance(exc, ModelError):
+            if not isinstance(exc, ModelError | AgentDefinitionError):
                 _log.exception("a prompt could not start")
             error = _said(exc)
             self._chat.release(lambda: started(error))
@@ -148,8 +146,8 @@ class Conversation:
             results = await self._call_tools(run, calls)
             self._emit(TurnEnd(message, list(results)))
             # After an abort one more response follows, an empty one that says so, as in pi.
-            queued = [] if run.abort.is_set else self._chat.take_steering()
-            if not calls and not queued and not run.abort.is_set:
+            queued = [] if run.abort.is_set() else self._chat.take_steering()
+            if not calls and not queued and not run.abort.is_set():
                 queued = self._chat.take_follow_up()
                 while not queued:
                     if self._chat.settle(run.messages):
@@ -171,7 +169,7 @@ class Conversation:
 
     async def _respond(self, run: _Run) -> Fields:
         run.responses += 1
-        if run.abort.is_set:
+        if run.abort.is_set():
             return self._note(run, "aborted", _ABORTED)
         if run.responses > MAX_RESPONSES:
             return self._note(run, "error", _TOO_MANY)
@@ -184,19 +182,16 @@ class Conversation:
         )
         consuming = asyncio.create_task(_consume(run.backend, request, stream))
         await run.abort.race([consuming])
-        native: object = None
-        if not consuming.done() or consuming.cancelled():
-            message = stream.finish("aborted", _ABORTED)
-        elif (failure := consuming.exception()) is not None:
-            if not isinstance(failure, ModelError):
-                _log.error("the model's engine failed", exc_info=failure)
-            message = stream.finish("error", _said(failure))
-        elif stream.stop is None:
-            message = stream.finish("error", "The model's stream ended too early.")
-        else:
-            native = stream.stop.native
+        if stream.stop is not None:
             message = stream.finish(stream.stop.reason)
-        self._keep(run, message, native)
+            self._keep(run, message, stream.stop.native)
+        elif run.abort.is_set():
+            # Also if the engine made an error of its own out of being cancelled.
+            message = stream.finish("aborted", _ABORTED)
+            self._keep(run, message)
+        else:
+            message = stream.finish("error", _why_it_broke_off(consuming))
+            self._keep(run, message)
         return message
 
     def _note(self, run: _Run, reason: StopReason, error: str) -> Fields:
@@ -214,12 +209,13 @@ class Conversation:
 
     async def _call_tools(self, run: _Run, calls: list[Fields]) -> list[Fields]:
         """Run all calls at once; their results are told in the order of the calls."""
-        running = [_RunningTool(self._emit, call) for call in calls]
+        running = [RunningCall(self._emit, call) for call in calls]
         tasks = [asyncio.create_task(tool.run(run.tools)) for tool in running]
         await run.abort.race(tasks)
+        unfinished = "Command aborted" if run.abort.is_set() else "The tool cancelled itself"
         messages: list[Fields] = []
         for tool in running:
-            tool.end(ToolResult.failure("Command aborted"))
+            tool.end(ToolResult.failure(unfinished))
             message = tool.message()
             self._emit(MessageStart(message))
             self._keep(run, message)
@@ -266,7 +262,7 @@ class _Abort:
     """The abort switch of one run. `set` may come from any thread, also before the run began."""
 
     def __init__(self) -> None:
-        self.is_set = False
+        self._is_set = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signal: asyncio.Event | None = None
 
@@ -274,11 +270,14 @@ class _Abort:
         """Called by the run's own task, first of all."""
         self._signal = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        if self.is_set:
+        if self._is_set:
             self._signal.set()
 
+    def is_set(self) -> bool:
+        return self._is_set
+
     def set(self) -> None:
-        self.is_set = True
+        self._is_set = True
         if self._loop is not None and self._signal is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
                 self._loop.call_soon_threadsafe(self._signal.set)
@@ -308,67 +307,6 @@ def _leave(tasks: Iterable[asyncio.Task[Any]]) -> None:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-class _RunningTool:
-    """One call being run. It ends once; what comes after its end is dropped."""
-
-    def __init__(self, emit: Emit, call: Fields) -> None:
-        self._emit = emit
-        self._call = call
-        self._began = time.monotonic()
-        self._ran = False
-        self._result: ToolResult | None = None
-        self._duration: int | None = None
-        emit(ToolStart(call["id"], call["name"], call["arguments"]))
-
-    async def run(self, tools: dict[str, Tool]) -> None:
-        call = self._call
-        tool = tools.get(call["name"])
-        if tool is None:
-            known = ", ".join(sorted(tools)) or "none"
-            self.end(ToolResult.failure(f"Tool {call['name']} not found. Tools: {known}."))
-        elif "argumentsError" in call:
-            self.end(ToolResult.failure(f"Invalid arguments: {call['argumentsError']}"))
-        else:
-            self._ran = True
-            try:
-                result = await tool.run(
-                    ToolCall(call["id"], call["name"], call["arguments"]), self._update
-                )
-            except (Exception, SystemExit, KeyboardInterrupt) as exc:
-                report_failure(f"tool `{call['name']}` failed", exc)
-                result = ToolResult.failure(f"{type(exc).__name__}: {exc}")
-            self.end(result)
-
-    def _update(self, partial: Fields) -> None:
-        if self._result is None:
-            call = self._call
-            self._emit(ToolUpdate(call["id"], call["name"], call["arguments"], partial))
-
-    def end(self, result: ToolResult) -> None:
-        if self._result is not None:
-            return
-        self._result = result
-        if self._ran:
-            self._duration = round((time.monotonic() - self._began) * 1000)
-        call = self._call
-        told = result.to_json()
-        self._emit(ToolEnd(call["id"], call["name"], told, result.is_error, self._duration))
-
-    def message(self) -> Fields:
-        assert self._result is not None
-        message: Fields = {
-            "role": "toolResult",
-            "toolCallId": self._call["id"],
-            "toolName": self._call["name"],
-            **self._result.to_json(),
-            "isError": self._result.is_error,
-            "timestamp": _now(),
-        }
-        if self._duration is not None:
-            message["durationMs"] = self._duration
-        return message
-
-
 async def _consume(backend: Backend, request: ModelRequest, stream: AssistantStream) -> None:
     loop = asyncio.get_running_loop()
     yielded = loop.time()
@@ -382,6 +320,17 @@ async def _consume(backend: Backend, request: ModelRequest, stream: AssistantStr
 
 def _said(failure: BaseException) -> str:
     return clean_text(str(failure)) or type(failure).__name__
+
+
+def _why_it_broke_off(consuming: asyncio.Task[None]) -> str:
+    if consuming.cancelled():
+        return "The model's stream was cancelled."
+    failure = consuming.exception()
+    if failure is None:
+        return "The model's stream ended too early."
+    if not isinstance(failure, ModelError):
+        _log.error("the model's engine failed", exc_info=failure)
+    return _said(failure)
 
 
 def _now() -> int:

@@ -239,9 +239,11 @@ def _response(entry: Entry) -> ModelResponse | None:
     """
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-    if isinstance(entry.native, ModelResponse):
-        return entry.native
     message = entry.message
+    # Arguments that are not JSON are an obstacle for some providers, whatever they say to them.
+    broken = any("argumentsError" in block for block in message["content"])
+    if isinstance(entry.native, ModelResponse) and not broken:
+        return entry.native
     complete = message["stopReason"] not in ("error", "aborted")
     parts: list[Any] = []
     for block in message["content"]:

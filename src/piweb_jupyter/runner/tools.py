@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..agent.tools import Tool as AgentTool
 from ..agent.tools import ToolContext
-from ..errors import SurfaceCommandError
+from ..errors import StateValueError, SurfaceCommandError
 from ..wire.json import JSON, dumps_strict, loads
+from ..wire.rpc import ToolEnd, ToolStart, ToolUpdate
 from .backend import ToolSpec, clean_text
+from .chat import Emit
 from .model import Fields
 from .offload import in_thread
+from .report import report_failure
 
 if TYPE_CHECKING:
     from .runtime import Runtime
     from .surfaces import SurfaceTool
 
-__all__ = ["Tool", "ToolCall", "ToolResult", "collect_tools"]
+__all__ = ["RunningCall", "Tool", "ToolCall", "ToolResult", "collect_tools"]
 
+
+# Seconds between two partial results of one call, as in pi.
+PROGRESS_PAUSE = 0.1
 
 _IMAGES = (
     (b"\x89PNG", "png"),
@@ -110,6 +119,10 @@ class FunctionTool:
 
 def _refused(error: SurfaceCommandError) -> ToolResult:
     details = {"code": error.code, **error.details}
+    try:
+        dumps_strict(details, "details")
+    except StateValueError:
+        details = {"code": error.code}
     return ToolResult.failure(f"{error.code}: {error.message}", details)
 
 
@@ -117,8 +130,6 @@ def _result(value: Any, what: str) -> ToolResult:
     """A tool's return value in pi's form. A dict with `content` is in it already."""
     if value is None:
         return ToolResult.text("done")
-    if isinstance(value, ToolResult):
-        return value
     if isinstance(value, str):
         return ToolResult.text(value)
     if isinstance(value, bytes | bytearray):
@@ -141,7 +152,15 @@ def _image(data: bytes, what: str) -> Fields:
 
 def _is_content(value: JSON) -> bool:
     return isinstance(value, list) and all(
-        isinstance(block, dict) and block.get("type") in ("text", "image") for block in value
+        isinstance(block, dict) and _is_block(block) for block in value
+    )
+
+
+def _is_block(block: Fields) -> bool:
+    if block.get("type") == "text":
+        return isinstance(block.get("text"), str)
+    return block.get("type") == "image" and all(
+        isinstance(block.get(key), str) for key in ("data", "mimeType")
     )
 
 
@@ -195,3 +214,92 @@ def collect_tools(runtime: Runtime) -> dict[str, Tool]:
     for function in runtime.agent.tools:
         tools[function.name] = FunctionTool(function)
     return tools
+
+
+class RunningCall:
+    """One call being run. It ends once; what comes after its end is dropped.
+
+    `run`, `end` and `message` belong to the event loop; a tool may report progress from any
+    thread and as often as it likes: the newest is told, at most once per `PROGRESS_PAUSE`.
+    """
+
+    def __init__(self, emit: Emit, call: Fields) -> None:
+        self._emit = emit
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._ran = False
+        # Held while an update is written, so that none follows the end.
+        self._lock = threading.Lock()
+        self._waiting: Fields | None = None
+        self._told_at = 0.0
+        self._result: ToolResult | None = None
+        self._duration: int | None = None
+        emit(ToolStart(call["id"], call["name"], call["arguments"]))
+
+    async def run(self, tools: dict[str, Tool]) -> None:
+        call = self._call
+        tool = tools.get(call["name"])
+        if tool is None:
+            known = ", ".join(sorted(tools)) or "none"
+            self.end(ToolResult.failure(f"Tool {call['name']} not found. Tools: {known}."))
+        elif "argumentsError" in call:
+            self.end(ToolResult.failure(f"Invalid arguments: {call['argumentsError']}"))
+        else:
+            self._ran = True
+            try:
+                result = await tool.run(
+                    ToolCall(call["id"], call["name"], call["arguments"]), self._update
+                )
+            except (Exception, SystemExit, KeyboardInterrupt) as exc:
+                report_failure(f"tool `{call['name']}` failed", exc)
+                result = ToolResult.failure(f"{type(exc).__name__}: {exc}")
+            self.end(result)
+
+    def _update(self, partial: Fields) -> None:
+        """Tell a partial result, now or when its time comes."""
+        with self._lock:
+            later = self._waiting is not None
+            self._waiting = partial
+            wait = self._told_at + PROGRESS_PAUSE - time.monotonic()
+            if wait <= 0:
+                self._tell()
+            elif not later:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: the agent is ending
+                    self._loop.call_soon_threadsafe(self._loop.call_later, wait, self._tell_late)
+
+    def _tell_late(self) -> None:
+        with self._lock:
+            self._tell()
+
+    def _tell(self) -> None:
+        partial, self._waiting = self._waiting, None
+        if partial is not None and self._result is None:
+            self._told_at = time.monotonic()
+            call = self._call
+            self._emit(ToolUpdate(call["id"], call["name"], call["arguments"], partial))
+
+    def end(self, result: ToolResult) -> None:
+        if self._result is not None:
+            return
+        with self._lock:
+            self._result = result
+        if self._ran:
+            self._duration = round((time.monotonic() - self._began) * 1000)
+        call = self._call
+        told = result.to_json()
+        self._emit(ToolEnd(call["id"], call["name"], told, result.is_error, self._duration))
+
+    def message(self) -> Fields:
+        assert self._result is not None
+        message: Fields = {
+            "role": "toolResult",
+            "toolCallId": self._call["id"],
+            "toolName": self._call["name"],
+            **self._result.to_json(),
+            "isError": self._result.is_error,
+            "timestamp": int(time.time() * 1000),
+        }
+        if self._duration is not None:
+            message["durationMs"] = self._duration
+        return message
