@@ -54,7 +54,20 @@ TOKEN = "test-token"
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
 PAGE_LIMIT_MS = 60_000
+ACTION_LIMIT_MS = 20_000
 
+_DO = """async code => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    const future = kernel.requestExecute({ code, store_history: false, stop_on_error: false });
+    let out = '';
+    future.onIOPub = ({ header, content }) => {
+        if (header.msg_type === 'stream') out += content.text;
+    };
+    const { content } = await future.done;
+    // Of an error the traceback, without its colours.
+    const error = content.status === 'ok' ? '' : content.traceback.join('\\n');
+    return { out, error: error.replace(/\\u001b\\[[0-9;]*m/g, '') };
+}"""
 _CURRENT = "window.jupyterapp.shell.currentWidget"
 
 
@@ -158,14 +171,12 @@ class Server:
             raw = answer.read()
         return json.loads(raw) if raw else None
 
-    def end_sessions(self) -> None:
-        """Shut down every kernel and wait until the server has done it."""
+    def end_session(self, name: str) -> None:
+        """Shut down the kernel of one notebook and wait until the server has done it."""
         for session in self.api("sessions"):
-            with contextlib.suppress(OSError):  # gone by itself in the meantime
-                self.api(f"sessions/{session['id']}", "DELETE")
-        for kernel in self.api("kernels"):
-            with contextlib.suppress(OSError):
-                self.api(f"kernels/{kernel['id']}", "DELETE")
+            if session["path"] == name:
+                with contextlib.suppress(OSError):  # gone by itself in the meantime
+                    self.api(f"sessions/{session['id']}", "DELETE")
 
 
 def _turn_off_news(settings: Path) -> None:
@@ -209,7 +220,8 @@ class NotebookPage:
         self.name = name
         self.console: list[str] = []
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(PAGE_LIMIT_MS)
+        self.page.set_default_timeout(ACTION_LIMIT_MS)
+        self.page.set_default_navigation_timeout(PAGE_LIMIT_MS)
         self.page.on("console", self._on_console)
         self.page.on("pageerror", self._on_page_error)
         self.open()
@@ -233,7 +245,7 @@ class NotebookPage:
         self.wait_ready(wait_for_kernel=wait_for_kernel)
 
     def wait_ready(self, *, wait_for_kernel: bool = True) -> None:
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=PAGE_LIMIT_MS)
         if wait_for_kernel:
             self.wait_kernel("idle")
 
@@ -325,6 +337,16 @@ class NotebookPage:
         )
 
     # -- the notebook -----------------------------------------------------------------------
+
+    def do(self, code: str) -> str:
+        """Run code in the kernel as a cell would, without one; returns what it printed.
+
+        Waits for the kernel, and fails with the code's own traceback.
+        """
+        answer = self.page.evaluate(_DO, code)
+        if answer["error"]:
+            raise AssertionError(answer["error"])
+        return str(answer["out"]).strip()
 
     def execute(self, command: str, arguments: Mapping[str, object] | None = None) -> Any:
         """Run one of the application's commands and wait until it has ended."""
