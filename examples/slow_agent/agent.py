@@ -19,6 +19,7 @@ class Job(BaseModel):
 
 class Work(BaseModel):
     jobs: list[Job] = []
+    thinking: bool = False
 
 
 work = create_surface("work", Work, title="Work")
@@ -27,7 +28,7 @@ work = create_surface("work", Work, title="Work")
 def put(state: Work, place: int, **changed: int | str) -> Work:
     jobs = [*state.jobs]
     jobs[place] = jobs[place].model_copy(update=changed)
-    return Work(jobs=jobs)
+    return state.model_copy(update={"jobs": jobs})
 
 
 @work.command
@@ -38,7 +39,8 @@ def start(
     pace: Annotated[float, Field(ge=0, le=10)] = 0.1,
 ) -> dict[str, int]:
     """Begin a job of so many steps, `pace` seconds each, and return at once."""
-    state = ctx.set_state(lambda s: Work(jobs=[*s.jobs, Job(name=name, steps=steps)]))
+    job = Job(name=name, steps=steps)
+    state = ctx.set_state(lambda s: s.model_copy(update={"jobs": [*s.jobs, job]}))
     place = len(state.jobs) - 1
 
     async def run() -> None:
@@ -60,7 +62,11 @@ async def think(
     ctx: Context[Work], seconds: Annotated[float, Field(ge=0, le=600)] = 5
 ) -> dict[str, bool]:
     """Hold the caller for so long, unless the command is cancelled."""
-    await asyncio.sleep(seconds)
+    ctx.set_state(lambda s: s.model_copy(update={"thinking": True}))
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        ctx.set_state(lambda s: s.model_copy(update={"thinking": False}))
     return {"thought": True}
 
 
