@@ -745,6 +745,16 @@ def test_beyond_the_total_the_oldest_outputs_become_stubs(
     assert texts_of(chat.messages[0]) == "go 0"
 
 
+def test_what_takes_more_bytes_than_characters_is_weighed_by_bytes(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "TOTAL_LIMIT", 100_000)
+    for _ in range(4):
+        chat.feed(opened(), *(rpc.ContentDelta("text", 0, "😀" * 1000) for _ in range(10)))
+        chat.feed(rpc.MessageEnd(assistant(text_block("😀" * 10_000))))
+    assert ["… cut" in texts_of(message) for message in chat.messages] == [True, True, False, False]
+
+
 def test_a_long_stream_pushes_old_outputs_out(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "TOTAL_LIMIT", 100_000)
     chat.feed(rpc.ToolEnd("c0", "bash", "x" * 50_000, False), opened())

@@ -1,7 +1,7 @@
 """Parts of a chat message: pi's content as a chat shows it, bounded in size.
 
-Sizes are counted in characters, since that is what a transcript keeps. Whatever is cut says so in
-place (`… cut`) and carries `"cut": true`.
+Limits of single texts are in characters. Whatever is cut says so in place (`… cut`) and carries
+`"cut": true`.
 """
 
 from __future__ import annotations
@@ -174,11 +174,8 @@ def set_result(part: Part, result: JSON) -> None:
 
 
 def weight(part: Part) -> int:
-    """The characters that a part keeps, near enough to bound a transcript by."""
-    total = (
-        len(part.get("text") or "") + len(part.get("output") or "") + len(part.get("data") or "")
-    )
-    total += len(part.get("argsText") or "")
+    """The bytes that a part keeps, near enough to bound a transcript by."""
+    total = sum(_bytes(part.get(key) or "") for key in ("text", "output", "argsText", "data"))
     for image in part.get("images") or ():
         total += len(image.get("data") or "")
     for key in ("args", "details"):
@@ -219,6 +216,11 @@ def compact_usage(usage: JSON) -> dict[str, float] | None:
     if isinstance(total, int | float):
         out["cost"] = total
     return out if any(out.values()) else None
+
+
+def _bytes(text: str) -> int:
+    # Asking a string whether it is ASCII is free; others take two to four bytes a character.
+    return len(text) if text.isascii() else 3 * len(text)
 
 
 def _marked(part: Part, is_cut: bool) -> Part:

@@ -21,7 +21,7 @@ __all__ = ["ENDED", "MESSAGE_LIMIT", "TOTAL_LIMIT", "Message", "Messages", "Op",
 Op: TypeAlias = tuple[JSON, ...]
 Message: TypeAlias = dict[str, JSON]
 
-# Characters kept in all; when there are more, the oldest messages are cut to stubs.
+# Bytes kept in all, about; when there are more, the oldest messages are cut to stubs.
 TOTAL_LIMIT = 20 * 1024 * 1024
 
 # Messages kept; when there are more, the oldest fifth is dropped.
@@ -150,7 +150,10 @@ class Messages:
         for stream in self._streams:
             if stream.pieces:
                 part = self[stream.n]["parts"][stream.p]
-                part[stream.name] = part[stream.name] + "".join(stream.pieces)
+                grown = "".join(stream.pieces)
+                self._weight -= weight(part) + len(grown)
+                part[stream.name] += grown
+                self._weight += weight(part)
                 stream.pieces.clear()
 
     def restart(self, keep: Iterable[Message] = ()) -> list[Op]:

@@ -63,12 +63,21 @@ def reread(line: bytes) -> tuple[JSON, bytes]:
     import json
 
     try:
-        value = _clean(json.loads(line.decode("utf-8", "replace"), parse_constant=lambda _: None))
+        value = _clean(
+            json.loads(
+                line.decode("utf-8", "replace"), parse_constant=lambda _: None, parse_int=_integer
+            )
+        )
         return value, json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except RecursionError:
         raise ProtocolError("nested too deeply", line) from None
     except ValueError:
         raise ProtocolError("not JSON", line) from None
+
+
+def _integer(digits: str) -> int | float:
+    # Beyond 64 bits orjson reads a float, as JavaScript does, and writes no int at all.
+    return int(digits) if len(digits) < 19 else float(digits)
 
 
 def _clean(value: JSON) -> JSON:
