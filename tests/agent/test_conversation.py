@@ -171,8 +171,11 @@ def test_a_blocking_tool_holds_up_neither_the_loop_nor_the_commands() -> None:
         talk.send("prompt", message="CALL block")
         talk.wait("tool_execution_start block")
         assert talk.data("get_state")["isStreaming"] is True
-        ticked = talk.runtime.loop.run(asyncio.sleep(0, "the loop lives"))
-        assert ticked.result(PATIENCE) == "the loop lives"
+
+        async def answer() -> str:
+            return "the loop lives"
+
+        assert talk.runtime.loop.run(answer()).result(PATIENCE) == "the loop lives"
         release.set()
         talk.wait("agent_settled")
 
@@ -528,7 +531,7 @@ def test_abort_ends_within_its_time_when_a_model_swallows_its_cancellation(
     monkeypatch: pytest.MonkeyPatch, scripted: Callable[[Script], Scripted]
 ) -> None:
     monkeypatch.setattr(conversation, "CANCEL_TIMEOUT", 0.05)
-    release = asyncio.Event()
+    release, ended = asyncio.Event(), threading.Event()
 
     async def stubborn(request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         yield ContentStart("text", 0)
@@ -539,6 +542,7 @@ def test_abort_ends_within_its_time_when_a_model_swallows_its_cancellation(
             except asyncio.CancelledError:
                 continue
         yield ContentDelta("text", 0, "after")
+        ended.set()
         yield ModelStop("stop")
 
     scripted(stubborn)
@@ -548,7 +552,7 @@ def test_abort_ends_within_its_time_when_a_model_swallows_its_cancellation(
         talk.ask("abort")
         before = len(talk.lines.all())
         talk.runtime.loop.call(release.set)
-        assert talk.runtime.loop.run(asyncio.sleep(0, True)).result(PATIENCE)
+        assert ended.wait(PATIENCE)
         assert len(talk.lines.all()) == before
 
 
