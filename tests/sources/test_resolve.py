@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from piweb_jupyter.errors import SourceError
-from piweb_jupyter.sources.resolve import Programs, resolve_command, resolve_source
+from piweb_jupyter.sources.programs import Programs
+from piweb_jupyter.sources.resolve import resolve_command, resolve_source
 from piweb_jupyter.sources.spec import LaunchSpec, list_changes
 
 EMPTY: dict[str, str] = {"PATH": ""}

@@ -25,12 +25,8 @@ function render({ surface, el }) {
   el.append(root);
 
   const run = async (action, args) => {
-    problem.textContent = "";
-    try {
-      await surface.run(action, args);
-    } catch (error) {
-      problem.textContent = error.message;
-    }
+    const result = await surface.run(action, args);
+    problem.textContent = result.ok ? "" : result.error.message;
   };
   add.onclick = () => run("increment", { by: Number(by.value) });
   reset.onclick = () => run("reset");

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ..errors import PiwebError, SourceError
-from ..sources.resolve import PI_PACKAGE, find_node, find_pi, resolve_source
+from ..sources.programs import PI_PACKAGE, find_node, find_pi
+from ..sources.resolve import resolve_source
 from ..sources.trust import AskPolicy, always, find_policy, find_state_directory, never
 from .report import Report, show_path
 from .sessions import Sessions
+from .show import find_kernel
 
-__all__ = ["Finding", "examine", "find_kernel", "report_findings"]
+__all__ = ["Finding", "examine", "report_findings"]
 
 # ok: it is there. warn: something will not work, the rest does. blocked: agents do not run.
 Level: TypeAlias = Literal["ok", "warn", "blocked"]
@@ -37,11 +39,6 @@ class Finding:
     subject: str
     told: str
     action: str = ""
-
-
-def find_kernel(shell: Any) -> Any:
-    """The ipykernel that runs this shell, or None in a plain IPython."""
-    return getattr(shell, "kernel", None)
 
 
 def examine(sessions: Sessions, shell: Any, source: str = "") -> list[Finding]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .complete import make_matcher
-from .doctor import find_kernel
 from .magic import PiwebMagics
 from .sessions import drop_sessions, get_sessions
-from .stream import tell_turn
+from .show import find_kernel
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -66,6 +65,8 @@ def _plain(shell: InteractiveShell) -> Any:
 
 
 def _print_turn(turn: Any, printer: Any, cycle: bool) -> None:
+    from .stream import tell_turn
+
     printer.text(tell_turn(turn))
 
 

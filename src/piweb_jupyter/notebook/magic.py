@@ -14,18 +14,18 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Unicode, observe
 
 from ..errors import AgentExitedError, AgentStartError, PiwebError, SourceError
-from ..sources.resolve import Programs
-from ..sources.spec import LaunchSpec
+from ..sources.programs import Programs
 from . import report
 from .expand import expand
 from .options import SUBCOMMANDS, Parsed, UsageError, describe_nearest, parse_cell_line, parse_line
 from .sessions import Defaults, Sessions, resolve
-from .show import replace_soon, show_chat, show_session
-from .stream import Audience, follow_turn
+from .show import find_kernel, replace_soon, show_chat, show_session
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
     from ..host.turn import Turn
+    from ..sources.spec import LaunchSpec
+    from .stream import Audience
 
 __all__ = ["PiwebMagics"]
 
@@ -147,7 +147,7 @@ class PiwebMagics(Magics):
 
     @property
     def _has_views(self) -> bool:
-        return getattr(self._shell, "kernel", None) is not None
+        return find_kernel(self._shell) is not None
 
     def _do_show(self, parsed: Parsed) -> Any:
         session = self._find(parsed)
@@ -188,6 +188,8 @@ class PiwebMagics(Magics):
         return turn
 
     def _follow(self, session: AgentSession, text: str, *, silent: bool) -> Turn:
+        from .stream import follow_turn
+
         if not self._has_views:
             _write(f"{session.name}:\n")
             write = None if silent else _write
@@ -201,7 +203,7 @@ class PiwebMagics(Magics):
 
     @property
     def _audience(self) -> Audience:
-        kernel = self._shell.kernel
+        kernel = find_kernel(self._shell)
         if not getattr(kernel, "_allow_stdin", True):
             return "nobody"
         return "click" if getattr(kernel, "_supports_kernel_subshells", False) else "ask"

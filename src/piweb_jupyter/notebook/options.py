@@ -5,13 +5,12 @@ One table says what exists; the parser, the completion and the help text all rea
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import PiwebError
-from ..sources.resolve import split_words
+from ..sources.words import split_words
 
 __all__ = [
     "CELL_OPTIONS",
@@ -229,5 +228,7 @@ def _list(allowed: tuple[str, ...]) -> str:
 
 def describe_nearest(word: str, right: Iterable[str]) -> str:
     """`; did you mean X?` if something right is near enough, else nothing."""
+    import difflib
+
     near = difflib.get_close_matches(word, list(right), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""

