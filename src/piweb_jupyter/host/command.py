@@ -18,6 +18,7 @@ from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
 from ..wire.surface import Actor
+from .waiter import Waiter, take_waiter
 
 if TYPE_CHECKING:
     from .ledger import CommandLedger
@@ -64,6 +65,7 @@ class Command:
         "_callbacks",
         "_ledger",
         "_lock",
+        "_waiter",
         "action",
         "actor",
         "correlation_id",
@@ -96,9 +98,8 @@ class Command:
         watched: bool,
     ) -> None:
         self._ledger = ledger
-        # A bare lock, held until the command is settled: an Event costs a waiter 5 µs more.
-        self._lock = threading.Lock()
-        self._lock.acquire()
+        self._waiter: Waiter | None = None
+        self._lock: threading.Lock | None = None  # for those that a `Waiter` does not serve
         self._callbacks: list[Callable[[Command], None]] | None = None
         self.id = id_
         self.correlation_id = correlation_id
@@ -136,12 +137,41 @@ class Command:
             AgentExitedError: If the agent died before it answered.
             TimeoutError: If `timeout` passed; the command goes on.
         """
-        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            raise TimeoutError(f"{self.domain}.{self.action} is {self.stage} after {timeout:g} s")
-        self._lock.release()
+        if self.stage not in _FINAL:
+            self._wait_settled(timeout)
         if self.error is not None:
             raise self.error
         return self.data
+
+    def _wait_settled(self, timeout: float | None) -> None:
+        if timeout is None and self._waiter is None and self._wait_alone():
+            return
+        with self._ledger.settling:
+            if self.done:
+                return
+            lock = self._lock
+            if lock is None:
+                lock = self._lock = threading.Lock()
+                lock.acquire()
+        if not lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError(f"{self.domain}.{self.action} is {self.stage} after {timeout:g} s")
+        lock.release()
+
+    def _wait_alone(self) -> bool:
+        """Wait in the quickest way. False: another thread does, or the system has no such way."""
+        ledger = self._ledger
+        waiter = take_waiter(ledger.waiters)
+        if waiter is None:
+            return False
+        with ledger.settling:
+            mine = not self.done and self._waiter is None
+            if mine:
+                self._waiter = waiter
+        if mine:
+            waiter.wait()  # interrupted, it is not used again: it may yet be woken
+        if self.stage != "lost":
+            ledger.waiters.append(waiter)
+        return self.done
 
     def cancel(self) -> None:
         """Ask the agent to stop it. An agent that cannot be asked is no longer waited for."""
@@ -179,14 +209,19 @@ class Command:
 
     def settle(
         self, stage: Stage, data: JSON = None, error: PiwebError | None = None
-    ) -> list[Callable[[Command], None]] | None:
-        """Note the outcome and wake every waiter. Called once, under the ledger's settling lock."""
+    ) -> tuple[Waiter | None, list[Callable[[Command], None]] | None]:
+        """Note the outcome. Called once, under the ledger's settling lock.
+
+        Returns whom to wake and what to call then.
+        """
         self.data = data
         self.error = error
-        self.stage = stage
+        self.stage = stage  # last: who sees it reads the others without the lock
         callbacks, self._callbacks = self._callbacks, None
-        self._lock.release()
-        return callbacks
+        waiter, self._waiter = self._waiter, None
+        if self._lock is not None:
+            self._lock.release()
+        return waiter, callbacks
 
     def entry(self) -> JournalEntry:
         """This command as an entry of the journal."""

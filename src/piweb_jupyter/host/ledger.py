@@ -30,6 +30,7 @@ from ..wire.frames import (
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import Actor, surface_key
 from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, read_outcome
+from .waiter import Waiter
 
 if TYPE_CHECKING:
     from .session import AgentSession
@@ -55,6 +56,7 @@ class CommandLedger:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self.settling = threading.Lock()
+        self.waiters: list[Waiter] = []
         self.pending: dict[str, Command] = {}
         self._seen: OrderedDict[str, Command] = OrderedDict()
         self._finished: deque[Command] = deque(maxlen=LEDGER_SIZE)
@@ -208,6 +210,7 @@ class CommandLedger:
         while self.pending:
             _, command = self.pending.popitem()
             self._settle(command, "lost", error=error)
+        self.waiters.clear()
 
     def seen(self, id_: str) -> Command | None:
         """The command that a view sent under that id, among the last `LEDGER_SIZE`."""
@@ -232,7 +235,7 @@ class CommandLedger:
         with self.settling:
             if command.done:
                 return
-            callbacks = command.settle(stage, data, error)
+            waiter, callbacks = command.settle(stage, data, error)
         if command.watched:
             self._session.news.command(command)
             if size > _KEEP_BYTES:
@@ -240,8 +243,11 @@ class CommandLedger:
         if len(command.frame) > _KEEP_BYTES:
             command.frame = b""
         self._finished.append(command)
-        for fn in callbacks or ():
-            self.call(fn, command)
+        if callbacks:
+            for fn in callbacks:
+                self.call(fn, command)
+        if waiter is not None:
+            waiter.wake()  # last: from here on two threads want the interpreter
 
     def _expire(self) -> None:
         """On `piweb-io`: what was not accepted in time is lost; look again when the next is due."""

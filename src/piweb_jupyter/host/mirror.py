@@ -10,9 +10,9 @@ from ..wire.json import JSON, loads
 __all__ = ["Snapshot", "StateMirror"]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)  # frozen would cost each state 1 µs
 class Snapshot:
-    """One key's state as the agent last sent it.
+    """One key's state as the agent last sent it. Nobody changes one that is made.
 
     `line` is the whole frame, clean JSON, whose `value` is the state: it goes to a browser as it
     is. `stale` means that it belongs to an agent life that is over; `deleted` that it is a
