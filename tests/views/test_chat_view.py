@@ -10,6 +10,7 @@ from tests.views.page import Page
 
 def present(page: Page) -> dict[str, Any]:
     page.hello()
+    page.send("resync")
     return page.wait_message("present")
 
 

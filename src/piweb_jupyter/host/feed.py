@@ -86,7 +86,8 @@ class Feed:
     """What one view still has to be told. Safe from any thread.
 
     `key` is the state it draws, None for none; with `chat` it follows the transcript and the open
-    questions. Nothing is queued while no page listens: a page that arrives asks for the present.
+    questions; `interval` is the least time between two refreshes. Nothing is queued while no page
+    listens: a page that arrives asks for the present.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Feed:
         *,
         key: str | None = None,
         chat: bool = False,
+        interval: float = INTERVAL,
     ) -> None:
         self.session = session
         self.view = view
@@ -108,6 +110,7 @@ class Feed:
         self._letters: deque[Callable[[], Message]] = deque()
 
         self._refresh = True
+        self._refresh_interval = interval
         self._refreshed_at = float("-inf")
 
         self._dirty = key is not None
@@ -228,7 +231,7 @@ class Feed:
         """When the next message may go; None if there is nothing to send."""
         if self._letters:
             return now
-        times = [self._refreshed_at + INTERVAL] if self._refresh else []
+        times = [self._refreshed_at + self._refresh_interval] if self._refresh else []
         with self._lock:
             both = (self._events_due(now), self._snapshot_due(now))
             times += [at for at in both if at is not None]
@@ -240,7 +243,7 @@ class Feed:
         """Send the one message that is due first; return about how many bytes that was."""
         if self._letters:
             return self._send(self._letters.popleft()())
-        if self._refresh and self._refreshed_at + INTERVAL <= now:
+        if self._refresh and self._refreshed_at + self._refresh_interval <= now:
             self._refresh = False
             self._refreshed_at = now
             self.view.refresh()

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from .feed import Feed, View
+from .feed import INTERVAL, Feed, View
 
 if TYPE_CHECKING:
     from .command import Command
@@ -73,10 +73,16 @@ class Publisher:
         self._thread: threading.Thread | None = None
 
     def attach(
-        self, session: AgentSession, view: View, *, key: str | None = None, chat: bool = False
+        self,
+        session: AgentSession,
+        view: View,
+        *,
+        key: str | None = None,
+        chat: bool = False,
+        interval: float = INTERVAL,
     ) -> Feed:
         """Deliver to `view` from now on: the snapshots of `key`, with `chat` the conversation."""
-        feed = Feed(session, view, self._wake.set, key=key, chat=chat)
+        feed = Feed(session, view, self._wake.set, key=key, chat=chat, interval=interval)
         with self._lock:
             self._feeds = (*self._feeds, feed)
             self._index()

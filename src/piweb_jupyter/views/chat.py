@@ -13,12 +13,12 @@ from .messages import (
     Abort,
     Ack,
     Answer,
-    Hello,
     PageMessage,
     Prompt,
     Resync,
     TakeQueue,
 )
+from .picture import Pictures
 from .widget import AgentView, read_bundle
 
 if TYPE_CHECKING:
@@ -40,29 +40,27 @@ class ChatView(AgentView):
     _esm = read_bundle("chat.js")
     _css = read_bundle("chat.css")
 
-    def __init__(self, session: AgentSession) -> None:
+    def __init__(self, session: AgentSession, *, pictures: Pictures | None = None) -> None:
         self._prompts: OrderedDict[str, tuple[JSON, ...]] = OrderedDict()
-        super().__init__(session, key=None, chat=True)
+        super().__init__(session, key=None, chat=True, pictures=pictures)
 
     def __repr__(self) -> str:
         return f"<ChatView of {self.session.name}>"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            bundle[0]["text/html"] = fallback.chat_html(self.session)
-        return bundle
+    def paint(self) -> str:
+        return fallback.chat_html(self.session)
 
     def describe(self) -> dict[str, Any]:
         hint = _STUB_HINT if self.session.model.rpartition("/")[2] == "stub" else ""
         return {**super().describe(), "hint": hint}
 
+    def refresh(self) -> None:
+        super().refresh()
+        self.note_change()
+
     def take(self, message: PageMessage) -> None:
         feed, session = self.feed, self.session
         match message:
-            case Hello(page):
-                feed.hello(page)
-                feed.want_present(page)
             case Resync(page):
                 feed.want_present(page)
             case Ack(page, _, seq):

@@ -336,12 +336,12 @@ class Display {
 
   #doRestart(): void {
     this.#page.link.send({ kind: "restart" });
-    this.#page.link.expect(Date.now());
+    this.#page.link.hello();
   }
 
   #doStop(): void {
     this.#page.link.send({ kind: "stop" });
-    this.#page.link.expect(Date.now());
+    this.#page.link.hello();
   }
 
   #say(text: string): void {
@@ -379,6 +379,7 @@ export default () => {
       for (const fn of [...draw]) fn();
     });
     link.hello();
+    store.resync();
     return { link, store, draw };
   }
 

@@ -50,6 +50,9 @@ export class ChatStore {
     this.#link = link;
     link.onMessage("present", (content, buffers) => this.#takePresent(content, buffers));
     link.onMessage("events", (content, buffers) => this.#takeEvents(content, buffers));
+    link.onMessage("pong", (content) => {
+      if (this.loaded && (content["seq"] as number) > this.#seq) this.resync();
+    });
     link.onMessage("logs", (content) => {
       this.logs = content["lines"] as string[];
       this.#tell();
@@ -120,7 +123,7 @@ export class ChatStore {
       this.#early.push({ first, items });
       return;
     }
-    if (first > this.#seq + 1) this.#resync();
+    if (first > this.#seq + 1) this.resync();
     else this.#applyAll(first, items);
     this.#ack();
     this.#tell();
@@ -130,7 +133,7 @@ export class ChatStore {
     items.forEach((item, offset) => {
       if (first + offset <= this.#seq) return;
       this.#seq = first + offset;
-      if (!this.#apply(item)) this.#resync();
+      if (!this.#apply(item)) this.resync();
     });
     this.#settle();
   }
@@ -190,7 +193,8 @@ export class ChatStore {
     ).length;
   }
 
-  #resync(): void {
+  /** Ask for the present. */
+  resync(): void {
     // The events that follow belong to a transcript that we do not have.
     this.loaded = false;
     this.#early = [];

@@ -11,7 +11,9 @@ from ..host.feed import Feed
 from ..host.mirror import Snapshot
 from ..host.publisher import get_publisher
 from ..wire.json import JSON
+from . import fallback
 from .chat import ChatView
+from .picture import Pictures, show
 from .surface import SurfaceView
 from .widget import OneWriter
 
@@ -48,6 +50,19 @@ class PiwebView(_Pane):
     def __repr__(self) -> str:
         return f"<PiwebView of {self.session.name}>"
 
+    def paint(self) -> str:
+        """What a saved notebook shows in its place.
+
+        Nothing of the agent until a page looks: it may still be starting, and a notebook that is
+        executed and compared must come out the same every time.
+        """
+        if not self._views.pictures.is_watched:
+            return fallback.name_html(self.session)
+        return fallback.session_html(self.session)
+
+    def _ipython_display_(self) -> None:
+        show(self, self.paint, self._views.pictures)
+
     def refresh(self) -> None:
         """Add the surfaces that are new."""
         domains = self.session.surfaces
@@ -74,6 +89,7 @@ class _SessionViews:
     def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._lock = threading.RLock()
+        self.pictures = Pictures(session)
         self._chat: ChatView | None = None
         self._surfaces: dict[str, SurfaceView] = {}
         self._whole: PiwebView | None = None
@@ -81,13 +97,14 @@ class _SessionViews:
     def chat(self) -> ChatView:
         with self._lock:
             if self._chat is None:
-                self._chat = ChatView(self._session)
+                self._chat = ChatView(self._session, pictures=self.pictures)
             return self._chat
 
     def surface(self, domain: str) -> SurfaceView:
         with self._lock:
             if domain not in self._surfaces:
-                self._surfaces[domain] = SurfaceView(self._session, domain)
+                view = SurfaceView(self._session, domain, pictures=self.pictures)
+                self._surfaces[domain] = view
             return self._surfaces[domain]
 
     def whole(self) -> PiwebView:
@@ -98,7 +115,7 @@ class _SessionViews:
 
     def close(self) -> None:
         with self._lock:
-            views: list[Any] = [self._whole, self._chat, *self._surfaces.values()]
+            views: list[Any] = [self._whole, self._chat, *self._surfaces.values(), self.pictures]
             self._whole = self._chat = None
             self._surfaces = {}
         # Not under the lock: the publisher may want it, and closing waits for the publisher.

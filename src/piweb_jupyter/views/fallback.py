@@ -13,7 +13,7 @@ from ..wire.json import JSON, dumps
 if TYPE_CHECKING:
     from ..host.session import AgentSession
 
-__all__ = ["chat_html", "state_html", "surface_html"]
+__all__ = ["chat_html", "name_html", "session_html", "state_html", "surface_html"]
 
 # A notebook holds a fallback per display: it shall say what was there, not carry it.
 _ENTRIES = 40
@@ -24,33 +24,50 @@ _MESSAGES = 12
 _HINT = "The live view needs a running kernel: run the cell again."
 
 
+def name_html(session: AgentSession) -> str:
+    """Which agent this is."""
+    return _card(f"{session.name}: an agent, its chat and its surfaces", "")
+
+
+def session_html(session: AgentSession) -> str:
+    """The chat and every surface."""
+    parts = [_chat(session), *(_surface(session, domain) for domain in session.surfaces)]
+    return _card(session.name, "".join(parts))
+
+
 def surface_html(session: AgentSession, domain: str) -> str:
     """The last snapshot of a surface as a nested list."""
-    surface = session.surface(domain)
-    title = (surface.spec and surface.spec.title) or domain
-    if surface.rev < 0:
-        body = "<p>Nothing was shown yet.</p>"
-    else:
-        body = f"<p>rev {surface.rev}, agent offline</p>{state_html(surface.state)}"
-    return _card(f"{title} · {session.name}", body)
+    return _card("", _surface(session, domain))
 
 
 def chat_html(session: AgentSession) -> str:
     """The last messages of a chat, text only."""
+    return _card("", _chat(session))
+
+
+def _surface(session: AgentSession, domain: str) -> str:
+    surface = session.surface(domain)
+    title = (surface.spec and surface.spec.title) or domain
+    head = f"<p><b>{escape(title)} · {escape(session.name)}</b></p>"
+    if surface.rev < 0:
+        return f"{head}<p>Nothing was shown yet.</p>"
+    return f"{head}<p>rev {surface.rev}, agent offline</p>{state_html(surface.state)}"
+
+
+def _chat(session: AgentSession) -> str:
     messages = [message for message in session.transcript.messages if message["role"] != "notice"]
     told = []
     for message in messages[-_MESSAGES:]:
         texts = [part["text"] for part in message["parts"] if part["type"] == "text"]
         tools = [part["name"] for part in message["parts"] if part["type"] == "tool"]
-        text = "\n".join(texts)
-        entry = f"<dt>{escape(message['role'])}</dt><dd>{_text(text) if text else ''}"
+        entry = f"<dt>{escape(message['role'])}</dt><dd>{_text(' '.join(texts))}"
         if tools:
             entry += f" <i>tools: {escape(', '.join(tools))}</i>"
         told.append(entry + "</dd>")
     left = len(messages) - len(told)
     more = f"<p>… {left} earlier</p>" if left > 0 else ""
-    body = f"{more}<dl>{''.join(told)}</dl>" if told else "<p>No messages yet.</p>"
-    return _card(f"Chat with {session.name}", body)
+    head = f"<p><b>Chat with {escape(session.name)}</b></p>"
+    return f"{head}{more}<dl>{''.join(told)}</dl>" if told else f"{head}<p>No messages yet.</p>"
 
 
 def state_html(value: JSON, depth: int = 0) -> str:
@@ -81,4 +98,5 @@ def _text(text: str) -> str:
 
 
 def _card(title: str, body: str) -> str:
-    return f'<div class="piweb-static"><p><b>{escape(title)}</b></p>{body}<p>{_HINT}</p></div>'
+    head = f"<p><b>{escape(title)}</b></p>" if title else ""
+    return f'<div class="piweb-static">{head}{body}<p>{_HINT}</p></div>'

@@ -271,14 +271,10 @@ export function standingOf(link: LinkStatus, info: Info): Standing {
       return { tone: "pending", label: info.detail ? `Starting: ${info.detail}` : "Starting", writable: true, canRestart: false };
     case "error":
     case "ended":
-      return { ...dead, label: sentence(info.detail) || "The agent is not running", canRestart: true };
+      return { ...dead, label: info.detail || "The agent is not running", canRestart: true };
     case "ready":
       break;
   }
   if (info.busy) return { tone: "live", label: "Working", writable: true, canRestart: false };
   return { tone: "live", label: "Live", writable: true, canRestart: false };
-}
-
-function sentence(text: string): string {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

@@ -20,6 +20,7 @@ from .messages import (
     Resync,
     RunCommand,
 )
+from .picture import Pictures
 from .widget import AgentView, read_bundle
 
 if TYPE_CHECKING:
@@ -46,19 +47,18 @@ class SurfaceView(AgentView):
     rev = t.Int(-1, read_only=True).tag(sync=True)
     stale = t.Bool(read_only=True).tag(sync=True)
 
-    def __init__(self, session: AgentSession, domain: str) -> None:
+    def __init__(
+        self, session: AgentSession, domain: str, *, pictures: Pictures | None = None
+    ) -> None:
         self._domain = domain
         self._first = session.mirror.tombstone(surface_key(domain))
-        super().__init__(session, key=surface_key(domain), chat=False)
+        super().__init__(session, key=surface_key(domain), chat=False, pictures=pictures)
 
     def __repr__(self) -> str:
         return f"<SurfaceView {self._domain} of {self.session.name}>"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            bundle[0]["text/html"] = fallback.surface_html(self.session, self._domain)
-        return bundle
+    def paint(self) -> str:
+        return fallback.surface_html(self.session, self._domain)
 
     # The first values travel with the opening of the comm.
 
@@ -116,6 +116,7 @@ class SurfaceView(AgentView):
             self.set_trait("epoch", 0 if held is None else held.epoch)
             self.set_trait("rev", -1 if held is None else held.rev)
             self.set_trait("stale", held is not None and held.stale)
+        self.note_change()
 
     # ------------------------------------------------------------ from the pages
 

@@ -193,7 +193,7 @@ class Display {
 
   #doRestart(): void {
     this.#page.link.send({ kind: "restart" });
-    this.#page.link.expect(Date.now());
+    this.#page.link.hello();
   }
 }
 

@@ -16,6 +16,7 @@ from ..host.feed import Feed
 from ..host.mirror import Snapshot
 from ..host.publisher import get_publisher
 from .messages import AskLogs, Hello, PageMessage, Restart, Stop, decode_message
+from .picture import Pictures, show
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
@@ -72,8 +73,11 @@ class AgentView(OneWriter, anywidget.AnyWidget):
 
     info = t.Dict(read_only=True).tag(sync=True)
 
-    def __init__(self, session: AgentSession, *, key: str | None, chat: bool) -> None:
+    def __init__(
+        self, session: AgentSession, *, key: str | None, chat: bool, pictures: Pictures | None
+    ) -> None:
         self.session = session
+        self.pictures = pictures
         super().__init__()
         self.on_msg(self._on_message)
         self.feed: Feed = get_publisher().attach(session, self, key=key, chat=chat)
@@ -106,7 +110,27 @@ class AgentView(OneWriter, anywidget.AnyWidget):
         if layout is not None:
             layout.close()
 
+    # ------------------------------------------------------------ as an output
+
+    def paint(self) -> str:
+        """What a saved notebook shows in its place, as plain HTML."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        assert bundle is not None  # anywidget gives none for a widget without a view
+        data, metadata = bundle
+        return {**data, "text/html": self.paint()}, metadata
+
+    def _ipython_display_(self) -> None:
+        show(self, self.paint, self.pictures)
+
     # ------------------------------------------------------------ for the publisher
+
+    def note_change(self) -> None:
+        """The picture in the notebook is out of date."""
+        if self.pictures is not None:
+            self.pictures.note()
 
     def refresh(self) -> None:
         self.set_trait("info", self.describe())
@@ -131,6 +155,8 @@ class AgentView(OneWriter, anywidget.AnyWidget):
         match message:
             case Hello(page):
                 self.feed.hello(page)
+                if self.pictures is not None:
+                    self.pictures.watch()
             case AskLogs(page):
                 lines = list(self.session.log)[-LOG_LINES:]
                 self.feed.post(({"kind": "logs", "to": page, "lines": lines}, []))
