@@ -209,8 +209,11 @@ def _state(fields: Fields, line: bytes) -> StateFrame:
 def _cause(cause: JSON) -> Cause | None:
     if type(cause) is not dict:
         return None
+    id_, action, actor = cause.get("correlationId"), cause.get("action"), cause.get("actor")
     return Cause(
-        _text(cause.get("correlationId")), _text(cause.get("action")), _text(cause.get("actor"))
+        id_ if type(id_) is str else "",
+        action if type(action) is str else "",
+        actor if type(actor) is str else "",
     )
 
 
@@ -501,27 +504,34 @@ def decode_host_line(line: bytes) -> HostFrame:
     return decoder(fields, line)
 
 
+_ACTORS = ("user", "llm", "cell")
+
+
 def _surface_command(fields: Fields, line: bytes) -> HostFrame:
     request = fields.get("request")
     if type(request) is not dict:
         raise ProtocolError("a `ui_rpc` frame without a request", line)
-    correlation_id = _name(request, "correlationId", line)
-    payload = request.get("payload")
+    correlation_id, payload = request.get("correlationId"), request.get("payload")
+    if type(correlation_id) is not str or not correlation_id:
+        raise ProtocolError("a `ui_rpc` frame without `correlationId`", line)
     if type(request.get("protocolVersion")) is not str:
         raise ProtocolError("a `ui_rpc` frame without protocolVersion", line)
     if request.get("point") != "command" or request.get("action") != "execute":
         return OtherHostFrame("ui_rpc", fields)
     if type(payload) is not dict:
         raise ProtocolError("a `ui_rpc` command without a payload", line)
-    if "name" in payload and "domain" not in payload:
+    domain, action = payload.get("domain"), payload.get("action")
+    if domain is None and "name" in payload and "domain" not in payload:
         return OtherHostFrame("ui_rpc", fields)  # a host command; not ours to answer
+    if type(domain) is not str or not domain or type(action) is not str or not action:
+        raise ProtocolError("a `ui_rpc` command without `domain` or `action`", line)
     actor, if_rev = payload.get("actor"), payload.get("ifRev")
     return SurfaceCommand(
         correlation_id,
-        _name(payload, "domain", line),
-        _name(payload, "action", line),
+        domain,
+        action,
         payload.get("args"),
-        actor if actor in ("user", "llm", "cell") else "user",
+        actor if actor in _ACTORS else "user",
         if_rev if type(if_rev) is int else None,
     )
 
