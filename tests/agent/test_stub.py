@@ -80,5 +80,13 @@ def test_a_word_in_the_middle_of_a_line_is_no_instruction() -> None:
     assert spoken("please CALL me FAIL").startswith("You said: please CALL me FAIL")
 
 
+def test_a_call_with_its_arguments_may_stand_anywhere_in_a_line() -> None:
+    from piweb_jupyter.runner.stub import _read  # the pure half of it
+
+    script = _read('Please CALL add {"a": 1} and `CALL take {"b": [2]}`, thanks.\nCALL look')
+    assert script.calls == [("add", '{"a": 1}'), ("take", '{"b": [2]}'), ("look", "{}")]
+    assert _read("CALL add {broken").calls == [("add", "{broken")]
+
+
 def test_an_empty_prompt_is_answered_too() -> None:
     assert spoken("").startswith("You said nothing.")

@@ -2,8 +2,9 @@
 
 For demos and tests. It reads the last user message line by line:
 
-    CALL <tool> <json>   call that tool; several lines call several tools at once. When they have
-                         answered, the stub says what each returned.
+    CALL <tool> <json>   call that tool; several call several tools at once. When they have
+                         answered, the stub says what each returned. With its JSON it may stand
+                         anywhere in a line.
     THINK <text>         stream the text as thinking first
     SAY <text>           answer with exactly this text (a JSON string is decoded first)
     SLOW <n> <ms>        stream n words, one every ms milliseconds
@@ -18,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from json import JSONDecoder
 from typing import Literal
 
 import orjson
@@ -38,6 +40,7 @@ _WORD_PAUSE = 0.005
 _NAP = 0.002
 
 _LINE = re.compile(r"\s*(CALL|THINK|SAY|SLOW|TOKENS|FAIL)\b[ \t]*(.*)")
+_CALL = re.compile(r"\bCALL[ \t]+")
 _WORDS = re.compile(r"\s*\S+\s*")
 
 
@@ -92,13 +95,12 @@ def _read(prompt: str) -> _Script:
     script = _Script()
     for line in prompt.splitlines():
         match = _LINE.fullmatch(line)
-        if match is None:
+        if match is None:  # an ordinary line may still have a call in it, with its arguments
+            script.calls += [call for call in _calls(line) if call[1]]
             continue
         word, rest = match[1], match[2].strip()
         if word == "CALL":
-            name, _, arguments = rest.partition(" ")
-            if name:
-                script.calls.append((name, arguments.strip() or "{}"))
+            script.calls += [(name, arguments or "{}") for name, arguments in _calls(line)]
         elif word == "THINK":
             script.thinking = rest or "Let me think about that."
         elif word == "SAY":
@@ -109,6 +111,21 @@ def _read(prompt: str) -> _Script:
             script.words, second = _numbers(rest)
             script.pace = second / 1000 if word == "SLOW" else 1 / max(second, 1)
     return script
+
+
+def _calls(line: str) -> list[tuple[str, str]]:
+    """The calls in a line, wherever they stand: "please CALL increment {"by": 2} now"."""
+    calls: list[tuple[str, str]] = []
+    for part in _CALL.split(line)[1:]:
+        name, _, rest = part.partition(" ")
+        rest = rest.strip()
+        try:
+            arguments = rest[: JSONDecoder().raw_decode(rest)[1]]
+        except ValueError:  # none, or broken on purpose
+            arguments = rest if rest.startswith(("{", "[")) else ""
+        if name := name.strip("`.,;:!?"):
+            calls.append((name, arguments))
+    return calls
 
 
 def _decoded(text: str) -> str:
