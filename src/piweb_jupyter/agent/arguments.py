@@ -65,14 +65,7 @@ class Arguments:
                     f"{what} ({locate(function)}): arguments come by name, so it cannot take "
                     f"`{parameter}`; make it an ordinary parameter"
                 )
-        try:
-            hints = typing.get_type_hints(function, include_extras=True)
-        except Exception as exc:
-            raise AgentDefinitionError(
-                f"{what} ({locate(function)}): its annotations cannot be read: {exc}; "
-                "import the name, or define it above"
-            ) from None
-        self._annotations = {p.name: hints.get(p.name, Any) for p in self._parameters}
+        self._annotations = _read_hints(function, self._parameters, what)
         self._model: type[BaseModel] | None = None
         self._fields: dict[str, str] = {}
         self._pydantic_defaults: set[str] = set()
@@ -201,6 +194,23 @@ class Arguments:
                 fields[name] = (hint, default)
             self._model = create_model("arguments", __config__=config, **fields)
         return self._model
+
+
+def _read_hints(
+    function: Callable[..., Any], parameters: list[inspect.Parameter], what: str
+) -> dict[str, Any]:
+    """The annotations of these parameters alone: what others say need not exist at run time."""
+    given = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    holder = types.SimpleNamespace(__annotations__=given)
+    try:
+        hints = typing.get_type_hints(holder, names, include_extras=True)
+    except Exception as exc:
+        raise AgentDefinitionError(
+            f"{what} ({locate(function)}): its annotations cannot be read: {exc}; "
+            "import the name, or define it"
+        ) from None
+    return {p.name: hints.get(p.name, Any) for p in parameters}
 
 
 def _plain_reader(hint: Any) -> Reader | None:

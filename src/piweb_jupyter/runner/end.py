@@ -8,7 +8,6 @@ from __future__ import annotations
 import _thread
 import os
 import signal
-import sys
 import time
 from types import FrameType
 
@@ -29,6 +28,7 @@ class Ending:
         self._writer = writer
         self._reader = reader
         self._main = _thread.get_ident()
+        self._bounded = False
 
     def watch(self, stdin: int) -> None:
         """From now on SIGTERM, SIGINT and a host that is gone end the process."""
@@ -40,9 +40,15 @@ class Ending:
         """End soon. Safe from any thread."""
         self.code = code
         self._reader.stopped = True
-        _thread.start_new_thread(self._enforce, (code,))
-        if _thread.get_ident() != self._main:
-            signal.pthread_kill(self._main, signal.SIGTERM)
+        self.bound(code)
+        if _thread.get_ident() != self._main and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(self._main, signal.SIGTERM)  # it may be waiting for input
+
+    def bound(self, code: int) -> None:
+        """Whatever still runs, the process is gone in `EXIT_TIMEOUT` seconds."""
+        if not self._bounded:
+            self._bounded = True
+            _thread.start_new_thread(self._enforce, (code,))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._reader.stopped:
@@ -51,16 +57,17 @@ class Ending:
             raise SystemExit(self.code)
 
     def _await_hangup(self, stdin: int) -> None:
-        """A reader that is held up by a handler doesn't see the end of its input; this does."""
+        """A reader that a handler holds up doesn't see the end of its input; this does."""
         import select
 
+        if not hasattr(select, "poll"):
+            return  # Windows: the host's ladder ends a busy agent
         poll = select.poll()
         poll.register(stdin, 0)  # POLLHUP is always told
         if poll.poll():
-            self._enforce(0)
+            self.bound(0)
 
     def _enforce(self, code: int) -> None:
         time.sleep(EXIT_TIMEOUT)
-        self._writer.settle(0.1)
-        sys.stderr.flush()
+        self._writer.settle(0.05)
         os._exit(code)

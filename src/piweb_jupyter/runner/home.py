@@ -392,10 +392,11 @@ class Home:
             if waiting:
                 self._waiting.remove(outcome)
                 outcome.queued = False
-        outcome.context.cancelled = True
+        told, outcome.context.cancelled = outcome.context.cancelled, True
         if waiting:
             self._fail(outcome, "cancelled", _CANCELLED)
-        elif outcome.command.is_async:
+        elif not told and self._runtime.loop.started:
+            # A second time would hit the handler while it cleans up.
             self._runtime.loop.call(_cancel_task, outcome)
 
     # ------------------------------------------------------------ answers

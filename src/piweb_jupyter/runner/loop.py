@@ -27,6 +27,11 @@ class LoopThread:
         self.on_exit: Callable[[int], None] | None = None
 
     @property
+    def started(self) -> bool:
+        """Has anything needed the loop yet?"""
+        return self._loop is not None
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop, running."""
         return self._loop or self._start()
@@ -56,7 +61,10 @@ class LoopThread:
             loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return True
-        loop.call_soon_threadsafe(self._cancel_all, loop)
+        try:
+            loop.call_soon_threadsafe(self._cancel_all, loop)
+        except RuntimeError:
+            return True  # a task has ended the process, and the loop before it
         thread.join(timeout)
         return not thread.is_alive()
 
@@ -78,12 +86,16 @@ class LoopThread:
         import asyncio
 
         asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        except SystemExit as exc:
-            if self.on_exit is not None:
-                self.on_exit(exc.code if isinstance(exc.code, int) else 1)
-            return
+        while True:
+            try:
+                loop.run_forever()
+                break
+            except SystemExit as exc:
+                if self.on_exit is not None:
+                    self.on_exit(exc.code if isinstance(exc.code, int) else 1)
+                return
+            except KeyboardInterrupt:
+                continue  # some task raised it; it has it as its own failure
         loop.close()
 
     @staticmethod

@@ -36,7 +36,11 @@ _CLEANUP_TIMEOUT = 0.5
 
 def main(argv: list[str] | None = None) -> int:
     """Run one agent until its host is gone. Returns the exit code."""
-    stdin, stdout = _take_stdio()
+    try:
+        stdin, stdout = _take_stdio()
+    except OSError:
+        say("stdin and stdout must be open: a host speaks to the agent through them")
+        return 2
     try:
         options = Options.parse(sys.argv[1:] if argv is None else argv)
     except UsageError as exc:
@@ -98,6 +102,7 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
     try:
         reader.run()
     finally:
+        ending.bound(ending.code)
         # What still runs is dropped, and what it says with it.
         writer.close()
         rpc.close()

@@ -2,6 +2,8 @@
 
 A line is handed over with `put` and on its way after `flush`; `write` does both. Whoever flushes
 writes for all. A host that reads slowly holds the writers up, and nothing is ever dropped or cut.
+(One thing could cut a line of more than 4096 bytes: a signal handler of the agent's own that raises
+in the main thread just then. The runner's own handlers don't.)
 """
 
 from __future__ import annotations
@@ -13,9 +15,8 @@ from collections.abc import Callable
 
 __all__ = ["Writer"]
 
-# What one system call takes at most: the capacity of a pipe on Linux. Small lines that wait are
-# joined up to here; a larger one goes alone.
-_JOIN = 64 * 1024
+# Lines that wait are written together up to PIPE_BUF bytes, which go through whole or not at all.
+_JOIN = 4096
 
 
 class Writer:
