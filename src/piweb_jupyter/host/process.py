@@ -198,7 +198,7 @@ class AgentProcess:
         deadline = monotonic() + timeout
         if not self._gone.wait(timeout):
             return False
-        if not _live:
+        if not _live and not self._pump.has_timers:
             # The thread goes with the last agent and the warden; who counts threads finds none.
             self._pump.join(min(JOIN_TIMEOUT, max(0.0, deadline - monotonic())))
         return True

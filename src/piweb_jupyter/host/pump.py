@@ -94,6 +94,12 @@ class Pump:
         """Is this `piweb-io`?"""
         return threading.get_ident() == self._ident
 
+    @property
+    def has_timers(self) -> bool:
+        """Does it wait for a time?"""
+        with self._lock:
+            return any(not timer.cancelled for _, _, timer in self._timers)
+
     def call_soon(self, fn: Callable[[], None]) -> None:
         """Run `fn` on `piweb-io`, after what was asked for before. Never blocks."""
         with self._lock:
@@ -146,12 +152,10 @@ class Pump:
             pass  # it is about to look anyway
 
     def join(self, timeout: float) -> bool:
-        """Wait until the thread has ended; False if it goes on, at once if a timer keeps it."""
-        with self._lock:
-            thread = self._thread
-            timed = any(not timer.cancelled for _, _, timer in self._timers)
-        if thread is None or timed:
-            return thread is None
+        """Wait until the thread has ended, as it does when nothing is left; False if it goes on."""
+        thread = self._thread
+        if thread is None:
+            return True
         if thread is threading.current_thread():
             raise RuntimeError("piweb-io cannot wait for itself")
         thread.join(timeout)

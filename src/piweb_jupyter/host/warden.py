@@ -99,6 +99,8 @@ class Sweep:
         self.due = now + GRACE if kernel_gone else now
         self.change = self.due + TERM_TIMEOUT
         self.give_up = self.change + KILL_TIMEOUT
+        # Whoever was found stays found: a parent that dies first may have been the only trace.
+        self.known: set[tuple[int, bytes]] = set()
         self.signalled: set[tuple[int, bytes]] = set()
         self.watched: dict[int, int] = {}
         self.done = False
@@ -133,13 +135,19 @@ class Sweep:
         self.watched.clear()
 
     def _targets(self, table: dict[int, Entry]) -> list[Entry]:
-        found = {pid for pid, entry in table.items() if self._is_marked(entry, table)}
+        found = {
+            pid
+            for pid, entry in table.items()
+            if (pid, entry.start) in self.known or self._is_marked(entry, table)
+        }
         grown = True
         while grown:  # by descent; a table is small and three rounds are many
             more = {e.pid for e in table.values() if e.parent in found and e.pid not in found}
             grown = bool(more)
             found |= more
-        return [table[pid] for pid in found]
+        targets = [table[pid] for pid in found]
+        self.known = {(entry.pid, entry.start) for entry in targets}
+        return targets
 
     def _is_marked(self, entry: Entry, table: dict[int, Entry]) -> bool:
         if self.name in (entry.kernels if self.kernel_gone else entry.agents):
