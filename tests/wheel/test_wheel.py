@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import email
+import json
 import os
 import subprocess
 import sys
@@ -68,9 +69,8 @@ def test_the_wheel_holds_every_bundle_and_no_source_of_one(contents: list[str]) 
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(contents: list[str]) -> None:
-    tops = {name.split("/")[0] for name in contents}
-    assert len(tops) == 2
-    assert "piweb_jupyter" in tops
+    tops = {name.split("/")[0].partition("-")[2] or name.split("/")[0] for name in contents}
+    assert tops == {"piweb_jupyter", "0.1.0.dist-info", "0.1.0.data"}
     assert "piweb_jupyter/py.typed" in contents
     assert [name for name in contents if "__pycache__" in name] == []
 
@@ -116,30 +116,59 @@ def test_the_metadata_names_no_tool_of_the_developers(wheel: Path) -> None:
     assert [tool for tool in ("pytest", "ruff", "psutil", "nodejs") if tool in required] == []
 
 
-def test_the_installed_wheel_imports_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    _run([sys.executable, "-m", "venv", "--without-pip", empty], tmp_path)
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with nothing but the wheel; its dependencies come from here."""
+    work = tmp_path_factory.mktemp("installed")
+    empty = work / "empty"
+    _run([sys.executable, "-m", "venv", "--without-pip", empty], work)
     python = empty / "bin" / "python"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(python),
-        "install",
-        "--no-deps",
-        "--no-index",
-    ]
-    _run([*pip, "--quiet", wheel], tmp_path)
-    site = Path(_run([python, "-Ic", _SITE], tmp_path).strip())
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps"]
+    _run([*pip, "--no-index", "--quiet", wheel], work)
+    site = Path(_run([python, "-Ic", _SITE], work).strip())
     # The dependencies come from the environment of the tests. A .pth file in a folder that was
     # itself added by a .pth file is not read, so the editable install stays out of sight.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    found = _run([python, "-Ic", _IMPORT], tmp_path).split()
-    assert Path(found[0]).is_relative_to(empty)
+    return python
+
+
+def test_the_installed_wheel_imports_in_an_empty_environment(
+    installed: Path, tmp_path: Path
+) -> None:
+    found = _run([installed, "-Ic", _IMPORT], tmp_path).split()
+    assert Path(found[0]).is_relative_to(installed.parents[1])
     assert found[1:] == sorted(bundle.name for bundle in _expected_bundles())
 
 
+def test_the_installed_wheel_shows_a_demo_and_writes_an_agent_that_runs(
+    installed: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "session.py"
+    script.write_text(_SESSION)
+    # No Node, no pi, no project: only what was installed.
+    told = _run([installed, script], tmp_path, PATH="/usr/bin:/bin", PIWEB_TRUST="always")
+    assert told.split() == ["{'count':", "2}", "demo", "my_agent", "True"]
+
+
+def test_a_jupyter_server_beside_it_finds_the_extension(installed: Path) -> None:
+    etc = installed.parents[1] / "etc" / "jupyter" / "jupyter_server_config.d"
+    config = json.loads((etc / "piweb_jupyter.json").read_text(encoding="utf-8"))
+    assert config == {"ServerApp": {"jpserver_extensions": {"piweb_jupyter.server": True}}}
+
+
+_SESSION = """
+from IPython.core.interactiveshell import InteractiveShell
+import piweb_jupyter as piweb
+
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "piweb_jupyter")
+shell.run_line_magic("piweb", "demo --no-display --wait")
+print(piweb.open().surface().run("increment", by=2), piweb.open().surface().domain)
+shell.run_line_magic("piweb", "new ./my_agent")
+shell.run_line_magic("piweb", "./my_agent --no-display --wait")
+print(piweb.open().name, piweb.open().surface().available)
+shell.run_line_magic("unload_ext", "piweb_jupyter")
+"""
 _SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 _IMPORT = """
 import importlib.metadata, importlib.resources, piweb_jupyter
