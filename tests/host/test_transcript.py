@@ -504,6 +504,17 @@ def test_an_agent_that_is_stopped_in_peace_leaves_no_error(chat: Chat) -> None:
     assert chat.last["parts"][0]["level"] == "info"
 
 
+def test_what_a_stopped_agent_was_doing_is_aborted_and_no_failure(chat: Chat) -> None:
+    chat.feed(rpc.AgentStart(), *user("go"), opened(), *called("c1"), rpc.ToolStart("c1", "bash"))
+    chat.copy.take(chat.transcript.start_bash("b1", "sleep 9"))
+    chat.copy.take(chat.transcript.end("the agent was stopped", "info"))
+    chat.copy.check()
+    assert [message["status"] for message in chat.messages[1:]] == ["aborted", "aborted", "done"]
+    assert part_of(chat.messages[:2], "tool")["status"] == "aborted"
+    summary = chat.transcript.run_summary()
+    assert (summary.error, summary.aborted) == (None, True)
+
+
 def test_the_next_agent_need_not_settle_because_the_last_one_did(chat: Chat) -> None:
     chat.feed(rpc.AgentStart(), rpc.AgentEnd(), rpc.AgentSettled())
     chat.copy.take(chat.transcript.end("stopped", "info"))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ..errors import PiwebError, RequestError
+from ..errors import AgentExitedError, PiwebError, RequestError
 from ..wire.frames import ClearQueueResult, RouteResult, encode_clear_queue
 from ..wire.json import JSON
 from ..wire.rpc import (
@@ -31,9 +31,6 @@ __all__ = ["Chat"]
 
 # pi-web's time for a slash command to start a run; if it does not, it was none.
 _SLASH_PATIENCE = 1.5
-
-# Commands after which the agent is in another session.
-_REPLACING = frozenset({"new_session", "switch_session", "fork", "clone"})
 
 # Commands after which another conversation stands in the place of this one.
 _REPLACING = frozenset({"new_session", "switch_session", "fork", "clone"})
@@ -214,7 +211,9 @@ class Chat:
         """The agent is gone: the turn, the questions and whoever waits are told."""
         self.questions.cancel_all()
         self._session.news.question()
-        self.change(lambda t: t.end(str(error)))
+        # Without an exit code it did not fail: it was stopped.
+        stopped = isinstance(error, AgentExitedError) and error.returncode is None
+        self.change(lambda t: t.end(str(error), "info" if stopped else "error"))
         if (turn := self._turn) is not None:
             self._finish(turn, error)
         waiting, self._results = self._results, {}

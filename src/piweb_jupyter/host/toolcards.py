@@ -193,11 +193,11 @@ class BashRuns:
             status = _set_bash_result(part, data)
         return self._close(stream, status)
 
-    def fail_all(self, reason: str) -> list[Op]:
+    def end_all(self, status: str, reason: str) -> list[Op]:
         ops: list[Op] = []
         for stream in self._streams.values():
             if stream.n in self._messages:
-                ops += self._close(stream, "error", reason)
+                ops += self._close(stream, status, reason if status == "error" else "")
         self._streams.clear()
         return ops
 

@@ -190,19 +190,25 @@ class Transcript:
             return self._messages.told(ops + self._ambient.forget(mark))
 
     def end(self, reason: str, level: str = "error") -> Ops:
-        """The agent is gone: streaming ends, open tool calls fail, the queue is lost."""
+        """The agent is gone: streaming ends, open tool calls fail, the queue is lost.
+
+        With any other level than `error` somebody wanted it so: what was going on is `aborted`.
+        """
         with self._lock:
             ops: Ops = []
+            failed = level == "error"
             # A run that fails without an open message says so in the notice.
-            error = reason if self.busy else None
+            error = reason if failed and self.busy else None
             if self._current is not None:
                 message = self._messages[self._current]
                 if message["role"] == "assistant":
-                    message["status"], message["error"] = "error", reason
+                    message["status"] = "error" if failed else "aborted"
+                    if failed:
+                        message["error"] = reason
                     error = None
                 ops += self._close_current()
-            ops += self._cards.close(0, "error", reason)
-            ops += self._bash.fail_all(reason)
+            ops += self._cards.close(0, "error" if failed else "aborted", reason)
+            ops += self._bash.end_all("error" if failed else "aborted", reason)
             ops += self._note(level, reason, error)
             self._retry = None
             self._settles = False
@@ -477,6 +483,8 @@ class Transcript:
         n = self._last_assistant()
         if n is None or self._messages[n]["status"] != "error":
             return []
+        if n == self._current:
+            self._close_current()
         message = self._messages[n]
         text = f"The answer failed: {message.pop('error')}. {outlook}".rstrip()
         message.pop("usage", None)
