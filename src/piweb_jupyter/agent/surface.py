@@ -116,6 +116,7 @@ class Surface(Generic[S]):
         self.title = title
         self.hydrate_with = hydrate
         self.model: type[Any] | None = type(initial) if is_model(type(initial)) else None
+        self._what = f"state of surface `{domain}`"
         self._initial = self.encode(initial)
         self._pending: list[tuple[str, Callable[..., Any], dict[str, Any]]] = []
         self._commands: dict[str, Command] | None = None
@@ -228,7 +229,7 @@ class Surface(Generic[S]):
         Raises:
             StateValueError: Naming the place that JSON cannot carry.
         """
-        what = f"state of surface `{self.domain}`"
+        what = self._what
         if self.model is None:
             return dumps_strict(state, what)
         if type(state) is not self.model and not isinstance(state, self.model):

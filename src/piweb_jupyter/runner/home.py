@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..agent.context import Context, Spawned
 from ..agent.surface import Command, Surface, dump_model, is_model
 from ..errors import StateValueError, SurfaceCommandError
-from ..wire.frames import Cause, encode_command_result, encode_command_started
+from ..wire.frames import Cause, encode_cause, encode_command_result, encode_command_started
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import Actor, surface_key
 from .report import report_failure, say
@@ -159,6 +159,9 @@ class Home:
         # Held while the state changes; a reducer may well ask for the state again.
         self._state_lock = threading.RLock()
         self._touched = False
+        # Who changed the state last, and that as a part of a line: a command may push many states.
+        self._changer: Context[Any] | None = None
+        self._cause = b""
         # Held for a moment, to decide whose turn it is.
         self._turn = threading.Lock()
         self._busy = False
@@ -173,10 +176,10 @@ class Home:
 
     def set_state(self, reducer: Any, context: Context[Any] | None) -> Any:
         """Replace the state, tell the host, return the new one; all or nothing."""
-        cause = None
-        if context is not None:
-            cause = Cause(context.correlation_id, context.action, context.actor)
         with self._state_lock:
+            if context is not self._changer:
+                self._changer = context
+                self._cause = b"" if context is None else _encode_cause(context)
             try:
                 state = reducer(self._state) if callable(reducer) else reducer
                 if state is None and self._state is not None:
@@ -190,7 +193,7 @@ class Home:
                 self._state = self.surface.decode(self._encoded)
                 raise
             self._state, self._encoded, self._touched = state, encoded, True
-            self._store.put(self.key, encoded, cause)
+            self._store.put(self.key, encoded, self._cause)
         self._writer.flush()
         return state
 
@@ -516,6 +519,10 @@ class Home:
             if context.correlation_id == correlation_id:
                 context.cancelled = True
                 spawned.cancel()
+
+
+def _encode_cause(context: Context[Any]) -> bytes:
+    return encode_cause(Cause(context.correlation_id, context.action, context.actor))
 
 
 def _cancel_task(outcome: Outcome) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ..errors import StateValueError
-from ..wire.frames import Cause, encode_state
+from ..wire.frames import StateLines
 from ..wire.json import JSON, dumps_strict, loads
 from ..wire.surface import domain_of
 from .report import say
@@ -15,13 +15,14 @@ __all__ = ["StateStore"]
 
 
 class _Entry:
-    __slots__ = ("cause", "deleted", "rev", "value")
+    __slots__ = ("cause", "deleted", "encode", "rev", "value")
 
-    def __init__(self, rev: int, value: bytes | None, deleted: bool, cause: Cause | None) -> None:
-        self.rev = rev
-        self.value = value
-        self.deleted = deleted
-        self.cause = cause
+    def __init__(self, key: str) -> None:
+        self.encode = StateLines(key).encode
+        self.rev = -1
+        self.value: bytes | None = None
+        self.deleted = False
+        self.cause = b""
 
 
 class StateStore:
@@ -33,14 +34,21 @@ class StateStore:
         self._lock = threading.Lock()
 
     def put(
-        self, key: str, value: bytes | None, cause: Cause | None = None, *, deleted: bool = False
+        self, key: str, value: bytes | None, cause: bytes = b"", *, deleted: bool = False
     ) -> int:
-        """Record a change and line up its frame; the caller flushes the writer. Returns the rev."""
+        """Record a change and line up its frame; the caller flushes the writer. Returns the rev.
+
+        `cause` is as `encode_cause` has it.
+        """
         with self._lock:
             entry = self._entries.get(key)
-            rev = 0 if entry is None else entry.rev + 1
-            self._entries[key] = _Entry(rev, value, deleted, cause)
-            self._writer.put(encode_state(key, rev, value, cause, deleted=deleted))
+            if entry is None:
+                entry = self._entries[key] = _Entry(key)
+            entry.rev = rev = entry.rev + 1
+            entry.value = value
+            entry.cause = cause
+            entry.deleted = deleted
+            self._writer.put(entry.encode(rev, value, cause, deleted=deleted))
         return rev
 
     def rev(self, key: str) -> int:
@@ -74,9 +82,10 @@ class StateStore:
     def delete(self, key: str) -> bool:
         """Remove a value. The host is told in any case; was there one?"""
         entry = self._entries.get(key)
+        was_there = entry is not None and not entry.deleted
         self.put(key, None, deleted=True)
         self._writer.flush()
-        return entry is not None and not entry.deleted
+        return was_there
 
     def snapshot(self) -> dict[str, JSON]:
         with self._lock:
@@ -110,9 +119,7 @@ class StateStore:
                 entry = self._entries.get(name)
                 if entry is not None:
                     self._writer.put(
-                        encode_state(
-                            name, entry.rev, entry.value, entry.cause, deleted=entry.deleted
-                        )
+                        entry.encode(entry.rev, entry.value, entry.cause, deleted=entry.deleted)
                     )
         self._writer.flush()
 

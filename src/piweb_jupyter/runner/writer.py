@@ -69,13 +69,15 @@ class Writer:
                 written = self._write_some(rest)
                 self._rest = rest[written:] if written < len(rest) else None
                 continue
-            line, count = (waiting[0], 1) if len(waiting) == 1 else _join(waiting)
+            line, count = waiting[0], 1
+            if len(waiting) > 1:
+                line, count = _join(waiting)
             written = self._write_some(line)
             if written < len(line):
                 self._rest = memoryview(line)[written:]
-            waiting.popleft()
-            for _ in range(count - 1):
+            while count:
                 waiting.popleft()
+                count -= 1
 
     def _write_some(self, data: bytes | memoryview) -> int:
         try:

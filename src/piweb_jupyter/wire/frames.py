@@ -48,11 +48,13 @@ __all__ = [
     "StateDelete",
     "StateFrame",
     "StateGet",
+    "StateLines",
     "StateSet",
     "SurfaceCommand",
     "SurfaceDeclared",
     "decode_frame",
     "decode_host_line",
+    "encode_cause",
     "encode_clear_queue",
     "encode_clear_queue_result",
     "encode_command_cancel",
@@ -315,23 +317,39 @@ def encode_ready() -> bytes:
     return b'{"type":"runner_ready"}\n'
 
 
+class StateLines:
+    """The state lines of one key. What is the same in all of them is encoded once."""
+
+    __slots__ = ("_head", "_head_of_value")
+
+    def __init__(self, key: str) -> None:
+        self._head = b'{"type":"piweb_state","key":' + orjson.dumps(key)
+        self._head_of_value = self._head + b',"value":'
+
+    def encode(
+        self, rev: int, value: bytes | None, cause: bytes = b"", *, deleted: bool = False
+    ) -> bytes:
+        """A line around a value that is JSON already. `cause` is as `encode_cause` has it."""
+        if value is not None and not deleted:
+            return b'%b%b,"rev":%d%b}\n' % (self._head_of_value, value, rev, cause)
+        head = self._head if value is None else self._head_of_value + value
+        return b'%b,"rev":%d%b%b}\n' % (head, rev, b',"deleted":true' if deleted else b"", cause)
+
+
+def encode_cause(cause: Cause) -> bytes:
+    """The part of a state line that names its cause; the same for all states of one command."""
+    told = {"action": cause.action, "actor": cause.actor}
+    if cause.correlation_id:
+        told["correlationId"] = cause.correlation_id
+    return b',"cause":' + orjson.dumps(told)
+
+
 def encode_state(
     key: str, rev: int, value: bytes | None, cause: Cause | None = None, *, deleted: bool = False
 ) -> bytes:
     """A state line around a value that is JSON already. `value` None: the frame has no value."""
-    parts = [b'{"type":"piweb_state","key":', orjson.dumps(key)]
-    if value is not None:
-        parts += (b',"value":', value)
-    parts.append(b',"rev":%d' % rev)
-    if deleted:
-        parts.append(b',"deleted":true')
-    if cause is not None:
-        told = {"action": cause.action, "actor": cause.actor}
-        if cause.correlation_id:
-            told["correlationId"] = cause.correlation_id
-        parts += (b',"cause":', orjson.dumps(told))
-    parts.append(b"}\n")
-    return b"".join(parts)
+    told = b"" if cause is None else encode_cause(cause)
+    return StateLines(key).encode(rev, value, told, deleted=deleted)
 
 
 def encode_command_started(correlation_id: str) -> bytes:
