@@ -259,7 +259,7 @@ def targets(sweep: warden.Sweep, *entries: warden.Entry) -> set[int]:
 
 
 def test_a_sweep_finds_the_marked_their_sessions_and_their_descendants() -> None:
-    sweep = warden.Sweep(b"k.1", [10], kernel_gone=False, now=0.0)
+    sweep = warden.Sweep(b"k.1", {10: b"1"}, kernel_gone=False, now=0.0)
     found = targets(
         sweep,
         entry(10, marker="k.1"),
@@ -274,17 +274,19 @@ def test_a_sweep_finds_the_marked_their_sessions_and_their_descendants() -> None
 
 
 def test_a_sweep_does_not_take_a_new_owner_of_the_agents_number_for_the_agent() -> None:
-    sweep = warden.Sweep(b"k.1", [10], kernel_gone=False, now=0.0)
-    assert targets(sweep, entry(10), entry(12, session=10), entry(13, marker="k.1")) == {13}
+    sweep = warden.Sweep(b"k.1", {10: b"1"}, kernel_gone=False, now=0.0)
+    assert targets(sweep, entry(10, start=2), entry(12, session=10), entry(13, marker="k.1")) == {
+        13
+    }
 
 
 def test_who_was_found_once_stays_found_until_its_number_has_another_owner() -> None:
-    sweep = warden.Sweep(b"k.1", [10], kernel_gone=False, now=0.0)
+    sweep = warden.Sweep(b"k.1", {10: b"1"}, kernel_gone=False, now=0.0)
     assert targets(sweep, entry(10, marker="k.1"), entry(13, parent=10)) == {10, 13}
     assert targets(sweep, entry(13)) == {13}
     assert targets(sweep, entry(13, start=2)) == set()
 
 
 def test_the_final_sweep_takes_everything_of_the_kernel_and_of_kernels_inside_it() -> None:
-    sweep = warden.Sweep(b"outer", [], kernel_gone=True, now=0.0)
+    sweep = warden.Sweep(b"outer", {}, kernel_gone=True, now=0.0)
     assert targets(sweep, entry(10, marker="k.1"), entry(11, marker="k.2"), entry(12)) == {10, 11}

@@ -105,9 +105,12 @@ class Guard:
 
     def _replace(self, pump: Pump) -> None:
         self._replaced += 1
-        if not self._agents or self._replaced > _REPLACEMENTS:
+        if not self._agents:
             return
-        _log.warning("the warden was killed; another one takes over")
+        if self._replaced > _REPLACEMENTS:
+            _log.warning("the warden does not stay; agents run without one")
+            return
+        _log.warning("the warden has ended; another one takes over")
         self._start(pump)
         for marker, pid in self._agents.items():
             self._tell(f"agent {marker} {pid}")

@@ -96,6 +96,8 @@ def _die_with_parent() -> tuple[str, ...]:
 
 def _check(argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
     """Say what is wrong before setpriv would say it in its own words, as the agent's stderr."""
+    if os.name != "posix":
+        raise AgentLaunchError("agents need Linux or macOS; on Windows, start Jupyter inside WSL")
     if not argv:
         raise AgentLaunchError("cannot start the agent: its command is empty")
     program = argv[0]

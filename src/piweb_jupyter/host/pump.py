@@ -20,8 +20,9 @@ __all__ = ["Pump", "Timer", "get_pump"]
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-READABLE = select.POLLIN
-WRITABLE = select.POLLOUT
+# epoll's masks are the same. Windows has neither, and importing must not fail there.
+READABLE = getattr(select, "POLLIN", 1)
+WRITABLE = getattr(select, "POLLOUT", 4)
 
 # Events taken from the kernel at once; more stay ready for the next turn.
 _BATCH = 64

@@ -46,15 +46,30 @@ class Entry:
     __slots__ = ("agents", "group", "kernels", "parent", "pid", "session", "start")
 
     def __init__(self, pid: int, stat: bytes, environ: bytes) -> None:
-        fields = stat[stat.rindex(b")") + 2 :].split()
+        fields = _fields(stat)
         self.pid = pid
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
-        self.start = fields[19]
+        self.start = fields[_START]
         # A kernel started by an agent's tool adds its own to what it inherits: outer/inner.
         self.agents = _value(environ, b"PIWEB_AGENT")
         self.kernels = _value(environ, b"PIWEB_KERNEL")
+
+
+# Of the fields of a `stat` after the name: when it started, which no later owner of its number
+# shares.
+_START = 19
+
+
+def _fields(stat: bytes) -> list[bytes]:
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def start_of(pid: int) -> bytes:
+    """When the process started, in the system's words; empty if there is none."""
+    stat = _read(f"/proc/{pid}/stat")
+    return _fields(stat)[_START] if stat else b""
 
 
 def _value(environ: bytes, name: bytes) -> list[bytes]:
@@ -75,7 +90,7 @@ def read_table(but: tuple[int, ...]) -> dict[int, Entry]:
         if not name.isdigit() or int(name) in but:
             continue
         stat = _read(f"/proc/{name}/stat")
-        if stat and stat[stat.rindex(b")") + 2 :][:1] not in (b"Z", b"X"):
+        if stat and _fields(stat)[0] not in (b"Z", b"X"):
             table[int(name)] = Entry(int(name), stat, _read(f"/proc/{name}/environ"))
     return table
 
@@ -91,7 +106,9 @@ def _read(path: str) -> bytes:
 class Sweep:
     """Ends a set of processes: SIGTERM, 2 s, SIGKILL, until none is found."""
 
-    def __init__(self, name: bytes, leaders: list[int], *, kernel_gone: bool, now: float) -> None:
+    def __init__(
+        self, name: bytes, leaders: dict[int, bytes], *, kernel_gone: bool, now: float
+    ) -> None:
         self.name = name
         self.leaders = leaders
         self.kernel_gone = kernel_gone
@@ -103,6 +120,9 @@ class Sweep:
         self.known: set[tuple[int, bytes]] = set()
         self.signalled: set[tuple[int, bytes]] = set()
         self.watched: dict[int, int] = {}
+        # A process shows no environment for a moment of its exec. At the kernel's end nobody comes
+        # back to look, so one empty look is not believed.
+        self.looks = 2 if kernel_gone else 1
         self.done = False
 
     def round(self, table: dict[int, Entry], now: float) -> None:
@@ -116,7 +136,8 @@ class Sweep:
             self._signal_groups()
             self.done = self.signal == signal.SIGKILL
         elif not targets:
-            self.done = True
+            self.looks -= 1
+            self.done = self.looks == 0
         for entry in targets:
             key = (entry.pid, entry.start)
             if key not in self.signalled and not self._is_hosts(entry, table):
@@ -155,11 +176,9 @@ class Sweep:
         if entry.session not in self.leaders:
             return False
         # The leader's number may have found a new owner after the agent's end, with a session of
-        # its own; the agent itself carries the marker.
+        # its own.
         leader = table.get(entry.session)
-        return leader is None or self.name in (
-            leader.kernels if self.kernel_gone else leader.agents
-        )
+        return leader is None or leader.start == self.leaders[entry.session]
 
     def _is_hosts(self, entry: Entry, table: dict[int, Entry]) -> bool:
         """The host itself sends SIGTERM to the agent's group; twice could mean "now!" to it."""
@@ -193,8 +212,7 @@ def send_signal(entry: Entry, number: int) -> None:
     except OSError:
         return
     try:
-        stat = _read(f"/proc/{entry.pid}/stat")
-        if stat and stat[stat.rindex(b")") + 2 :].split()[19] == entry.start:
+        if start_of(entry.pid) == entry.start:
             if pidfd >= 0:
                 signal.pidfd_send_signal(pidfd, number)
             else:
@@ -212,7 +230,7 @@ class Warden:
     def __init__(self, kernel: int, token: bytes) -> None:
         self.kernel = kernel
         self.token = token
-        self.agents: dict[bytes, int] = {}
+        self.agents: dict[bytes, tuple[int, bytes]] = {}
         self.sweeps: list[Sweep] = []
         self.rest = b""
         self.ending = False
@@ -253,7 +271,7 @@ class Warden:
                     for pidfd in sweep.watched:
                         self.poll.register(pidfd, select.POLLIN)
                 for sweep in self.sweeps:
-                    if sweep.done and self.agents.get(sweep.name) not in table:
+                    if sweep.done and self.agents.get(sweep.name, (0,))[0] not in table:
                         self.agents.pop(sweep.name, None)
                 self.sweeps = [sweep for sweep in self.sweeps if not sweep.done]
 
@@ -274,17 +292,17 @@ class Warden:
         for line in lines:
             match line.split(b" "):
                 case [b"agent", marker, pid]:
-                    self.agents[marker] = int(pid)
+                    self.agents[marker] = (int(pid), start_of(int(pid)))
                 case [b"sweep", marker]:
                     if all(sweep.name != marker for sweep in self.sweeps):
-                        leaders = [self.agents[marker]] if marker in self.agents else []
+                        leaders = dict([self.agents[marker]] if marker in self.agents else [])
                         self.sweeps.append(Sweep(marker, leaders, kernel_gone=False, now=now))
                 case [b"bye"]:
                     self._stop_listening()
 
     def _kernel_gone(self, now: float) -> None:
         self._stop_listening()
-        leaders = list(self.agents.values())
+        leaders = dict(self.agents.values())
         self.sweeps.append(Sweep(self.token, leaders, kernel_gone=True, now=now))
 
     def _stop_listening(self) -> None:
