@@ -82,9 +82,8 @@ def test_an_answer_streams_into_the_chat(page: NotebookPage, chat: Chat) -> None
 
 
 def test_markdown_is_drawn(chat: Chat) -> None:
-    chat.say(
-        'SAY "# Title\\n\\nSome **bold** text\\n\\n```py\\nx = 1\\n```\\n\\n|a|b|\\n|-|-|\\n|1|2|"'
-    )
+    markdown = "# Title\n\nSome **bold** text\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|"
+    chat.say(f"SAY {json.dumps(markdown)}")
     chat.expect_answer("Some bold text")
     answer = chat.answers.last
     expect(answer.locator("h1")).to_have_text("Title")
