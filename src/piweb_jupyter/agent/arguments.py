@@ -71,7 +71,12 @@ class Arguments:
         self._pydantic_defaults: set[str] = set()
         self._required = [p.name for p in self._parameters if p.default is p.empty]
         self._quick = self._read_quick()
-        self.schema: Fields = self._plain_schema() if self._quick is not None else self._full()
+        self.schema: Fields = self._plain_schema() if self.is_plain else self.full_schema()
+
+    @property
+    def is_plain(self) -> bool:
+        """Is pydantic not needed for values that fit?"""
+        return self._quick is not None
 
     @property
     def names(self) -> list[str]:
@@ -159,7 +164,8 @@ class Arguments:
 
     # ------------------------------------------------------------ with pydantic
 
-    def _full(self) -> Fields:
+    def full_schema(self) -> Fields:
+        """The schema as pydantic makes it."""
         from pydantic.errors import PydanticUserError
 
         try:

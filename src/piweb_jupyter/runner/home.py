@@ -152,6 +152,10 @@ class Home:
         self._runtime = runtime
         self._writer = runtime.writer
         self._store = runtime.store
+        # What a change of the state calls, looked up once: an agent may push states in a loop.
+        self._encode = surface.encode
+        self._put = self._store.put
+        self._flush = self._writer.flush
         self._active = active
         self._commands = dict(surface.commands)
         self._encoded = surface.settle(self)
@@ -187,14 +191,14 @@ class Home:
                         f"state of surface `{self.domain}`: the reducer returned nothing; "
                         "it must return the new state"
                     )
-                encoded = self.surface.encode(state)
+                encoded = self._encode(state)
             except BaseException:
                 # It may have changed the old state in place before it failed.
                 self._state = self.surface.decode(self._encoded)
                 raise
             self._state, self._encoded, self._touched = state, encoded, True
-            self._store.put(self.key, encoded, self._cause)
-        self._writer.flush()
+            self._put(self.key, encoded, self._cause)
+        self._flush()
         return state
 
     # ------------------------------------------------------------ the start

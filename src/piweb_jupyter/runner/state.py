@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ..errors import StateValueError
-from ..wire.frames import StateLines
+from ..wire.frames import encode_state, state_template
 from ..wire.json import JSON, dumps_strict, loads
 from ..wire.surface import domain_of
 from .report import say
@@ -15,10 +15,10 @@ __all__ = ["StateStore"]
 
 
 class _Entry:
-    __slots__ = ("cause", "deleted", "encode", "rev", "value")
+    __slots__ = ("cause", "deleted", "rev", "template", "value")
 
     def __init__(self, key: str) -> None:
-        self.encode = StateLines(key).encode
+        self.template = state_template(key)
         self.rev = -1
         self.value: bytes | None = None
         self.deleted = False
@@ -30,13 +30,12 @@ class StateStore:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._line_up = writer.put
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
 
-    def put(
-        self, key: str, value: bytes | None, cause: bytes = b"", *, deleted: bool = False
-    ) -> int:
-        """Record a change and line up its frame; the caller flushes the writer. Returns the rev.
+    def put(self, key: str, value: bytes, cause: bytes = b"") -> int:
+        """Record a value and line up its frame; the caller flushes the writer. Returns the rev.
 
         `cause` is as `encode_cause` has it.
         """
@@ -47,9 +46,21 @@ class StateStore:
             entry.rev = rev = entry.rev + 1
             entry.value = value
             entry.cause = cause
-            entry.deleted = deleted
-            self._writer.put(entry.encode(rev, value, cause, deleted=deleted))
+            entry.deleted = False
+            self._line_up(entry.template % (value, rev, cause))
         return rev
+
+    def _put_nothing(self, key: str, *, deleted: bool) -> None:
+        """Record that there is no value: the key is gone, or was set to none."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(key)
+            entry.rev += 1
+            entry.value = None
+            entry.cause = b""
+            entry.deleted = deleted
+            self._line_up(encode_state(key, entry.rev, None, deleted=deleted))
 
     def rev(self, key: str) -> int:
         """The revision last sent, or -1."""
@@ -83,7 +94,7 @@ class StateStore:
         """Remove a value. The host is told in any case; was there one?"""
         entry = self._entries.get(key)
         was_there = entry is not None and not entry.deleted
-        self.put(key, None, deleted=True)
+        self._put_nothing(key, deleted=True)
         self._writer.flush()
         return was_there
 
@@ -103,7 +114,10 @@ class StateStore:
         except StateValueError as exc:
             say(f"a write-back was dropped: {exc}")
             return
-        self.put(key, encoded)
+        if encoded is None:
+            self._put_nothing(key, deleted=False)
+        else:
+            self.put(key, encoded)
         self._writer.flush()
 
     def delete_back(self, key: str) -> None:
@@ -117,10 +131,13 @@ class StateStore:
             keys = list(self._entries) if key is None else [key]
             for name in keys:
                 entry = self._entries.get(name)
-                if entry is not None:
-                    self._writer.put(
-                        entry.encode(entry.rev, entry.value, entry.cause, deleted=entry.deleted)
-                    )
+                if entry is None:
+                    continue
+                if entry.value is None:
+                    line = encode_state(name, entry.rev, None, deleted=entry.deleted)
+                else:
+                    line = entry.template % (entry.value, entry.rev, entry.cause)
+                self._line_up(line)
         self._writer.flush()
 
     def _refuses(self, key: str) -> bool:

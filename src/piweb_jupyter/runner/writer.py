@@ -27,6 +27,8 @@ class Writer:
         self.on_broken: Callable[[], None] | None = None
         # Appending is atomic and gives the order; writing and taking out need the lock.
         self._waiting: deque[bytes] = deque()
+        self.put: Callable[[bytes], None] = self._waiting.append
+        """Give a line its place in the order; `flush` sends it. Never waits."""
         self._out = _thread.allocate_lock()
         self._rest: memoryview | None = None
         self._broken = False
@@ -38,15 +40,24 @@ class Writer:
         self._waiting.append(line)
         self.flush()
 
-    def put(self, line: bytes) -> None:
-        """Give a line its place in the order; `flush` sends it. Never waits."""
-        self._waiting.append(line)
-
     def flush(self) -> None:
         """Send what has been put, by whomever."""
-        while self._waiting or self._rest is not None:
+        waiting = self._waiting
+        while waiting or self._rest is not None:
             with self._out:
-                self._drain()
+                if len(waiting) != 1 or self._rest is not None or self._broken:
+                    self._drain()
+                    continue
+                # The common case, as `_drain` has it.
+                line = waiting[0]
+                try:
+                    written = os.write(self._fd, line)
+                except OSError:
+                    self._drain()
+                    continue
+                if written < len(line):
+                    self._rest = memoryview(line)[written:]
+                waiting.popleft()
 
     def close(self) -> None:
         """Drop what is not yet written, and every line from now on."""
