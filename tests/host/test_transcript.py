@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -237,6 +238,13 @@ def test_a_tools_output_replaces_what_came_before_and_is_told_as_growth(chat: Ch
     # pi keeps the tail only: it may lose its beginning.
     [[kind, _, _, part]] = chat.feed(rpc.ToolUpdate("c1", "bash", {}, result("two\nthree\n")))
     assert (kind, part["output"]) == ("part", "two\nthree\n")
+
+
+def test_arguments_that_are_known_grow_no_more(chat: Chat) -> None:
+    chat.feed(opened(), *called("c1", 0, by=1))
+    assert chat.feed(rpc.ContentDelta("toolcall", 0, "late")) == []
+    chat.feed(rpc.ContentStart("toolcall", 1, "c2", "add"), rpc.ToolEnd("c2", "add", "2", False))
+    assert chat.feed(rpc.ContentDelta("toolcall", 1, "late")) == []
 
 
 def test_parallel_tools_keep_to_their_own_cards(chat: Chat) -> None:
@@ -889,13 +897,19 @@ any_event: st.SearchStrategy[rpc.Event] = st.one_of(
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(any_event, max_size=40), st.booleans())
+@given(st.lists(any_event, max_size=40), st.booleans(), st.booleans())
 def test_whatever_comes_the_operations_tell_the_whole_truth(
-    events: list[rpc.Event], dies: bool
+    events: list[rpc.Event], tight: bool, dies: bool
 ) -> None:
     chat = Chat()
-    for event in events:
-        chat.feed(event)
+    count, size, stub = (4, 30, 2) if tight else (5000, 1_000_000, 1000)
+    with (
+        patch.object(messages, "MESSAGE_LIMIT", count),
+        patch.object(messages, "TOTAL_LIMIT", size),
+        patch.object(content, "_SHED_TO", stub),
+    ):
+        for event in events:
+            chat.feed(event)
     chat.transcript.run_summary()
     if dies:
         chat.copy.take(chat.transcript.end("gone"))

@@ -114,6 +114,9 @@ class Messages:
             yield part
         finally:
             self._weight += weight(part)
+            for stream in self._streams:
+                if (stream.n, stream.p) == (n, p) and stream.name not in part:
+                    stream.room = 0  # arguments that are known grow no more
 
     def open_stream(self, stream: Stream) -> Stream:
         self._streams.append(stream)

@@ -27,7 +27,8 @@ class ToolCards:
         self._places: dict[str, tuple[int, int]] = {}
 
     def enroll(self, n: int) -> None:
-        """Note where the cards of message `n` are."""
+        """Note where the cards of message `n` are, after its parts were changed."""
+        self._places = {id_: place for id_, place in self._places.items() if place[0] != n}
         for p, part in enumerate(self._messages[n]["parts"]):
             if part["type"] == "tool" and part["id"]:
                 self._places[part["id"]] = (n, p)

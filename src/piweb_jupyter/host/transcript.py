@@ -394,7 +394,8 @@ class Transcript:
             part, field, room = tool_part(id_, name), "argsText", OUTPUT_LIMIT
             part["argsText"] = ""
         p = self._messages.add_part(n, part)
-        self._cards.enroll(n)
+        if kind == "toolcall":
+            self._cards.enroll(n)
         self._streams[index] = self._messages.open_stream(Stream(n, p, kind, field, room))
         return [*ops, self._messages.tell_part(n, p)]
 
@@ -428,7 +429,8 @@ class Transcript:
                     part["text"] = cut(event.content, TEXT_LIMIT)
                 if event.kind == "thinking":
                     part["done"] = True
-        self._cards.enroll(stream.n)
+        if event.kind == "toolcall":
+            self._cards.enroll(stream.n)
         return ops if part == before else [*ops, self._messages.tell_part(stream.n, stream.p)]
 
     def _break_off(self, reason: str, error: str) -> Ops:
@@ -490,6 +492,7 @@ class Transcript:
         message.pop("usage", None)
         message.update(role="notice", status="done")
         self._messages.replace(n, [notice_part("warning", text)])
+        self._cards.enroll(n)
         self._retry = n
         return [self._messages.tell(n)]
 
