@@ -34,9 +34,12 @@ async def increment_async(ctx: Context[State], by: int = 1, size: int = 0) -> St
 
 
 @demo.command
-def push(ctx: Context[State], count: int, size: int = 0) -> None:
+def push(ctx: Context[State], count: int) -> None:
+    def add(state: State) -> State:
+        return {"counter": state["counter"] + 1}
+
     for _ in range(count):
-        _count(ctx, 1, size)
+        ctx.set_state(add)
 
 
 agent = define_agent(surfaces=[demo])

@@ -48,7 +48,7 @@ class Peer(ABC):
         """`count` calls, `width` of them on their way at any time."""
         raise NotImplementedError
 
-    def push(self, count: int, size: int) -> None:
+    def push(self, count: int) -> None:
         """Have the agent send `count` states; return when the last one is in the mirror."""
         raise NotImplementedError
 
@@ -78,7 +78,7 @@ class Peer(ABC):
             case "window":
                 self.window(count, order["width"], size)
             case "push":
-                self.push(count, size)
+                self.push(count)
             case "check":
                 answer["right"] = self.check(count, size)
         answer["wall"] = time.perf_counter_ns() - begin

@@ -129,9 +129,9 @@ class Floor(Peer):
                 send(more)
                 sent += more
 
-    def push(self, count: int, size: int) -> None:
-        params = {"count": count, "size": size}
-        _write_all(self._in, orjson.dumps({"id": 0, "method": "push", "params": params}) + b"\n")
+    def push(self, count: int) -> None:
+        request = {"id": 0, "method": "push", "params": {"count": count}}
+        _write_all(self._in, orjson.dumps(request) + b"\n")
         while True:
             for line in self._feed(os.read(self._out, _READ)):
                 message = orjson.loads(line)

@@ -27,7 +27,7 @@ def _answer(line: bytes) -> tuple[bytes, ...]:
     message = orjson.loads(line)
     args = message["params"]
     if message["method"] == "push":
-        _push(args["count"], args["size"])
+        _push(args["count"])
         return (orjson.dumps({"id": message["id"], "result": None}),)
     state = _count(args)
     return (
@@ -52,11 +52,12 @@ def _answer_as_ours(line: bytes) -> tuple[bytes, ...]:
     )
 
 
-def _push(count: int, size: int) -> None:
+def _push(count: int) -> None:
     """A state per change, each sent at once: the first must not wait for the second."""
+    global _counter
     for _ in range(count):
-        state = _count({"by": 1, "size": size})
-        _write_all(orjson.dumps({"method": "state", "params": state}) + b"\n")
+        _counter += 1
+        _write_all(orjson.dumps({"method": "state", "params": {"counter": _counter}}) + b"\n")
 
 
 def _write_all(data: bytes) -> None:

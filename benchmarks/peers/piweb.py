@@ -66,5 +66,5 @@ class Piweb(Peer):
         for command in under_way:
             command.result()
 
-    def push(self, count: int, size: int) -> None:
-        self._surface.run("push", count=count, size=size)
+    def push(self, count: int) -> None:
+        self._surface.run("push", count=count)
