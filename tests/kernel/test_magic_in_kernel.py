@@ -92,6 +92,8 @@ def test_an_interrupt_aborts_the_turn_and_the_agent_lives(kernel: Kernel) -> Non
     )
     stopped = kernel.finish(kernel.start("%%piweb\nSLOW 2000 20"), interrupt_at(kernel, "*"))
     assert stopped.error == "KeyboardInterrupt"
+    assert stopped.traceback.endswith("the turn was stopped; hello_agent lives on")
+    assert "\n" not in stopped.traceback
     assert kernel.check("print(session.busy, session.pid == pid)").out == "False True\n"
     assert kernel.check("%%piweb --no-display\nSAY on we go").text == "hello_agent\non we go"
 

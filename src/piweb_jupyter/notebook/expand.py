@@ -1,8 +1,9 @@
 """Variables in prompts: `{df.shape}` becomes the value, once; every other brace stays.
 
-An expression counts if it is one (`ast` says so), if it mentions a variable of the user's, and if
-every name in it exists. So JSON, LaTeX, `a{3}`, templates and code pass through untouched. What a
-value contains is text, never looked at again. `{{x}}` is a way to write `{x}` where `x` exists.
+An expression counts if it is one (`ast` says so), if every name in it exists, and if it is more
+than a literal or the bare name of a builtin. So JSON, LaTeX, `a{3}`, templates and most code pass
+through untouched. What a value contains is text, never looked at again. `{{x}}` is a way to write
+`{x}` where `x` exists.
 """
 
 from __future__ import annotations
@@ -95,16 +96,31 @@ def _is_meant(tree: ast.Expression, namespace: Mapping[str, Any]) -> bool:
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
     free -= bound
-    return any(name in namespace for name in free) and all(
-        name in namespace or hasattr(builtins, name) for name in free
-    )
+    if not all(name in namespace or hasattr(builtins, name) for name in free):
+        return False
+    if isinstance(tree.body, ast.Name | ast.Attribute):
+        return any(name in namespace for name in free)
+    return not _is_literal(tree.body)
+
+
+def _is_literal(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant():
+            return True
+        case ast.UnaryOp(operand=operand):
+            return _is_literal(operand)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
+            return all(map(_is_literal, elements))
+        case ast.Dict(keys=keys, values=values):
+            return all(map(_is_literal, values)) and all(k and _is_literal(k) for k in keys)
+    return False
 
 
 def _evaluate(code: CodeType, text: str, namespace: Mapping[str, Any]) -> str:
     try:
         # The prompt is the user's own text, and the namespace is theirs: as in an f-string.
         return str(eval(code, dict(namespace)))
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise ExpansionError(
             f"{text} in the prompt failed, so nothing was sent: {type(exc).__name__}: {exc}"
         ) from exc

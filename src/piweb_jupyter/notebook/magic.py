@@ -183,7 +183,11 @@ class PiwebMagics(Magics):
             session = self._sessions.find(parsed.get("name"))
             self._sessions.select(session)
         silent = parsed.has("no-display") or not self.display
-        turn = self._follow(session, text, silent=silent)
+        try:
+            turn = self._follow(session, text, silent=silent)
+        except KeyboardInterrupt as exc:
+            _render_as(exc, [f"KeyboardInterrupt: the turn was stopped; {session.name} lives on"])
+            raise
         turn.check()
         return turn
 
@@ -323,12 +327,16 @@ def _one_clear_line() -> Iterator[None]:
     try:
         yield
     except PiwebError as exc:
-        lines = _render(exc)
-        exc._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        _render_as(exc, _describe(exc))
         raise
 
 
-def _render(error: PiwebError) -> list[str]:
+def _render_as(error: BaseException, lines: list[str]) -> None:
+    """Have IPython show these lines for the error, and no traceback."""
+    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+
+
+def _describe(error: PiwebError) -> list[str]:
     lines = [f"{type(error).__name__}: {error}"]
     # The agent's own last words are about the user's code.
     if isinstance(error, AgentStartError | AgentExitedError) and error.stderr_tail:
