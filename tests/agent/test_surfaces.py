@@ -438,6 +438,11 @@ TYPED = """
         return ctx.set_state(put)
 
     @demo.command
+    def nested(ctx, bad: bool = False):
+        items = [Item(name="a"), Item.model_construct(name="b", size=float("nan"))]
+        return {"items": items if bad else items[:1], "pair": (Item(name="c"), None)}
+
+    @demo.command
     def spoil(ctx):
         ctx.set_state(lambda s: s.model_copy(update={"count": "many"}))
 
@@ -501,6 +506,17 @@ def test_models_come_in_and_go_out(launch: Launch) -> None:
     data = child.run("add", {"item": {"name": "a", "size": "2"}, "where": "front"})
     assert data["items"] == [{"name": "a", "size": 2}, {"name": "b", "size": 0}]
     assert child.state()["value"] == data
+
+
+def test_models_may_be_anywhere_in_a_result(launch: Launch) -> None:
+    child = launch(TYPED).ready()
+    assert child.run("nested") == {
+        "items": [{"name": "a", "size": 0}],
+        "pair": [{"name": "c", "size": 0}, None],
+    }
+    error = child.run("nested", {"bad": True})
+    assert error["code"] == "unserializable"
+    assert error["message"].startswith("result of `nested`.items[1]")
 
 
 def test_a_typed_state_refuses_what_is_not_of_its_type(launch: Launch) -> None:

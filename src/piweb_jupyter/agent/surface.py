@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from ..errors import AgentDefinitionError, StateValueError
-from ..wire.json import JSON, dumps_strict, loads
+from ..wire.json import dumps_strict, loads
 from ..wire.surface import VIEW_LIMIT, CommandSpec, SurfaceSpec
 from .arguments import Arguments, locate
+from .models import dump_model, is_model
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -329,24 +330,6 @@ def create_surface(
     for name, handler in (commands or {}).items():
         surface._add(name, handler, {"raw": True})  # noqa: SLF001
     return surface
-
-
-def is_model(cls: type[Any]) -> bool:
-    """Is it a pydantic model? Asked without importing pydantic."""
-    return hasattr(cls, "__pydantic_serializer__") and hasattr(cls, "model_validate")
-
-
-def dump_model(value: Any, what: str) -> JSON:
-    """A model as JSON values; a field whose value is not of its type is an error here.
-
-    Raises:
-        StateValueError: Naming the field, in pydantic's words.
-    """
-    try:
-        return value.model_dump(mode="json", warnings="error")
-    except (ValueError, TypeError, RecursionError) as exc:  # pydantic's errors are ValueErrors
-        reason = " ".join(str(exc).split()).removeprefix("Pydantic serializer warnings: ")
-        raise StateValueError(f"{what}: {reason}") from None
 
 
 def _instantiate(cls: type[Any], domain: str) -> Any:

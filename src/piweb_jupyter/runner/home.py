@@ -9,7 +9,8 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ..agent.context import Context, Spawned
-from ..agent.surface import Command, Surface, dump_model, is_model
+from ..agent.models import encode_value
+from ..agent.surface import Command, Surface
 from ..errors import StateValueError, SurfaceCommandError
 from ..wire.frames import Cause, encode_cause, encode_command_result, encode_command_started
 from ..wire.json import JSON, dumps_strict
@@ -421,11 +422,8 @@ class Home:
                     rest = {k: v for k, v in error.items() if k not in ("code", "message")}
                     self._fail(outcome, error["code"], error["message"], rest)
                     return
-            what = f"result of `{outcome.action}`"
             try:
-                if is_model(type(value)):
-                    value = dump_model(value, what)
-                data = dumps_strict(value, what)
+                data = encode_value(value, f"result of `{outcome.action}`")
             except StateValueError as exc:
                 self._fail(outcome, "unserializable", str(exc))
                 return

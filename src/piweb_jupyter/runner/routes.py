@@ -7,10 +7,9 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ..agent.definition import Request
-from ..agent.surface import dump_model, is_model
+from ..agent.models import encode_value
 from ..errors import StateValueError
 from ..wire.frames import RouteRequest, encode_declaration, encode_route_result
-from ..wire.json import dumps_strict
 from .report import report_failure
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ class Routes:
     def _answer(self, request: RouteRequest, value: Any) -> None:
         what = f"result of route `{request.name}`"
         try:
-            if is_model(type(value)):
-                value = dump_model(value, what)
-            encoded = None if value is None else dumps_strict(value, what)
+            encoded = None if value is None else encode_value(value, what)
         except StateValueError as exc:
             error = ("handler_error", str(exc))
             self._send(encode_route_result(request.id, error=error))
