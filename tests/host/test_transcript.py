@@ -149,6 +149,14 @@ def test_thinking_collapses_when_the_answer_begins_not_when_its_end_is_told(chat
     assert chat.feed(rpc.ContentEnd("thinking", 0, "hm")) == []
 
 
+def test_an_end_that_does_not_repeat_the_content_keeps_what_was_streamed(chat: Chat) -> None:
+    chat.feed(opened(), rpc.ContentDelta("thinking", 0, "hm"), rpc.ContentDelta("toolcall", 1, "{"))
+    chat.feed(rpc.MessageEnd({"role": "assistant", "stopReason": "stop"}))
+    assert chat.last["status"] == "done"
+    assert part_of(chat.messages, "thinking") == {"type": "thinking", "text": "hm", "done": True}
+    assert part_of(chat.messages, "tool")["argsText"] == "{"
+
+
 def test_empty_blocks_leave_no_empty_parts(chat: Chat) -> None:
     thinking = {"type": "thinking", "thinking": ""}
     chat.feed(
@@ -716,7 +724,7 @@ def test_a_tools_output_is_cut_in_the_middle_and_says_so(chat: Chat) -> None:
 def test_a_streaming_text_stops_growing_at_its_limit(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("piweb_jupyter.host.transcript.TEXT_LIMIT", 10)
+    monkeypatch.setattr("piweb_jupyter.host.writing.TEXT_LIMIT", 10)
     chat.feed(opened(), rpc.ContentStart("text", 0))
     chat.feed(rpc.ContentDelta("text", 0, "123456"))
     told = chat.feed(rpc.ContentDelta("text", 0, "789012"))

@@ -22,23 +22,11 @@ from typing import TypeAlias
 from ..wire import rpc
 from ..wire.json import JSON, dumps, loads
 from .ambient import Ambient
-from .content import (
-    OUTPUT_LIMIT,
-    TEXT_LIMIT,
-    Part,
-    compact_usage,
-    cut,
-    image_part,
-    notice_part,
-    parts_of,
-    set_args,
-    text_part,
-    thinking_part,
-    tool_part,
-)
-from .messages import Message, Messages, Op, Stream
+from .content import notice_part, parts_of, text_part
+from .messages import Message, Messages, Op
 from .summary import RunSummary, ToolCall, summarise
 from .toolcards import BashRuns, ToolCards, stored_bash
+from .writing import Writing, is_hidden
 
 __all__ = ["Message", "Op", "RunSummary", "ToolCall", "Transcript"]
 
@@ -54,8 +42,7 @@ class Transcript:
         self._cards = ToolCards(self._messages, self._home)
         self._bash = BashRuns(self._messages)
         self._ambient = Ambient()
-        self._current: int | None = None  # the message that is being written
-        self._streams: dict[int, Stream] = {}  # what grows in it, by content index
+        self._writing = Writing(self._messages, self._cards, self._ambient)
         self._run_start = 0
         self._retry: int | None = None  # the notice that stands for a failed attempt
         self._settles = False  # the agent says `agent_settled` (pi >= 0.80.4)
@@ -134,7 +121,7 @@ class Transcript:
         with self._lock:
             # Nine of ten events are deltas: 1 µs each this way.
             if type(event) is rpc.ContentDelta:
-                stream = self._streams.get(event.index)
+                stream = self._writing.streams.get(event.index)
                 if stream is not None and stream.kind == event.kind:
                     return self._messages.told(self._messages.grow(stream, event.delta))
             return self._messages.told(self._fold(event))
@@ -199,14 +186,14 @@ class Transcript:
             failed = level == "error"
             # A run that fails without an open message says so in the notice.
             error = reason if failed and self.busy else None
-            if self._current is not None:
-                message = self._messages[self._current]
-                if message["role"] == "assistant":
-                    message["status"] = "error" if failed else "aborted"
-                    if failed:
-                        message["error"] = reason
-                    error = None
-                ops += self._close_current()
+            self._writing.check()
+            if (n := self._writing.answer) is not None:
+                message = self._messages[n]
+                message["status"] = "error" if failed else "aborted"
+                if failed:
+                    message["error"] = reason
+                error = None
+            ops += self._writing.close()
             ops += self._cards.close(0, "error" if failed else "aborted", reason)
             ops += self._bash.end_all("error" if failed else "aborted", reason)
             ops += self._note(level, reason, error)
@@ -217,23 +204,22 @@ class Transcript:
     # ------------------------------------------------------------ events
 
     def _fold(self, event: rpc.Event) -> Ops:
-        if self._current is not None and self._current not in self._messages:
-            self._current = None  # thousands of notices came while it was written
-            self._streams.clear()
+        self._writing.check()
         match event:
             case rpc.ContentStart(kind, index, id_, name):
-                return self._start_content(kind, index, id_, name)
+                return self._writing.start_content(kind, index, id_, name)
             case rpc.ContentDelta(kind, index, delta):
-                ops = self._start_content(kind, index)
-                return ops + self._messages.grow(self._streams[index], delta)
+                return self._writing.grow(kind, index, delta)
             case rpc.ContentEnd():
-                return self._end_content(event)
+                return self._writing.end_content(event)
             case rpc.ContentError(reason, error):
-                return self._break_off(reason, error)
+                return self._writing.break_off(reason, error)
             case rpc.MessageStart(message):
-                return self._start_message(message)
+                return self._writing.start(message)
+            case rpc.MessageEnd({"role": "toolResult"} as message):
+                return self._cards.take_message(message)
             case rpc.MessageEnd(message):
-                return self._end_message(message)
+                return self._writing.end(message)
             case rpc.ToolStart(id_, name, args):
                 return self._cards.start(id_, name, args)
             case rpc.ToolUpdate(id_, name, args, partial):
@@ -271,179 +257,6 @@ class Transcript:
                 return self._note("warning", f"Summarizing failed: {why}. Retry {trial}.")
         return []
 
-    def _start_message(self, message: rpc.Fields) -> Ops:
-        role = message.get("role")
-        if role not in ("user", "assistant", "custom") or _is_hidden(message):
-            return []
-        ops = self._close_current()
-        content = message.get("content")
-        if role == "assistant":
-            n = self._messages.add("assistant", [], "streaming", message)
-            self._fill(n, content)
-        else:
-            n = self._messages.add(role, parts_of(content), "done", message)
-        self._current = n
-        return [*ops, self._messages.tell(n)]
-
-    def _end_message(self, message: rpc.Fields) -> Ops:
-        role = message.get("role")
-        if role == "toolResult":
-            return self._cards.take_message(message)
-        if role == "assistant":
-            return self._end_assistant(message)
-        if role not in ("user", "custom") or _is_hidden(message):
-            return []
-        parts = parts_of(message.get("content"))
-        n = self._current
-        if n is None or self._messages[n]["role"] != role:
-            ops = self._close_current()
-            return [*ops, self._messages.tell(self._messages.add(role, parts, "done", message))]
-        self._current = None
-        if self._messages[n]["parts"] == parts:
-            return []
-        self._messages.replace(n, parts)
-        return [self._messages.tell(n)]
-
-    def _end_assistant(self, message: rpc.Fields) -> Ops:
-        ops: Ops = []
-        n = self._current
-        if n is None or self._messages[n]["role"] != "assistant":
-            ops = self._close_current()
-            n = self._messages.add("assistant", [], "streaming", message)
-        self._finish_assistant(n, message)
-        self._current = None
-        self._streams.clear()
-        return [*ops, self._messages.tell(n), *self._ambient.count_usage(message)]
-
-    def _finish_assistant(self, n: int, message: rpc.Fields) -> None:
-        """Give an assistant's message its final form."""
-        self._fill(n, message.get("content"))
-        target = self._messages[n]
-        reason = message.get("stopReason")
-        target["status"] = reason if reason in ("error", "aborted") else "done"
-        target.pop("error", None)
-        if reason == "error":
-            error = message.get("errorMessage")
-            target["error"] = error if error and isinstance(error, str) else "the model failed"
-        if reason == "length":
-            text = "The answer was cut off at the model's length limit."
-            self._messages.add_part(n, notice_part("warning", text))
-        if isinstance(message.get("model"), str):
-            target["model"] = message["model"]
-        if usage := compact_usage(message.get("usage")):
-            target["usage"] = usage
-
-    def _fill(self, n: int, content: JSON) -> None:
-        """Make the parts of an assistant's message from its content, keeping its tool cards."""
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        if not isinstance(content, list):
-            return
-        old = self._messages[n]["parts"]
-        cards = {part["id"]: part for part in old if part["type"] == "tool"}
-        parts: list[Part] = []
-        for item in content:
-            match item:
-                case {"type": "text", "text": str(text)} if text:
-                    parts.append(text_part(text))
-                case {"type": "thinking", "thinking": str(text)} if text:
-                    parts.append(thinking_part(text, done=True))
-                case {"type": "toolCall", "id": str(id_), "name": str(name)}:
-                    part = dict(cards.pop(id_, None) or tool_part(id_, name))
-                    part["name"] = name
-                    set_args(part, item.get("arguments"))
-                    parts.append(part)
-                case {"type": "image"}:
-                    parts.append(image_part(item))
-        self._messages.replace(n, parts + list(cards.values()))
-        self._cards.enroll(n)
-
-    def _close_current(self) -> Ops:
-        """End the message that is being written as it stands: its own end was never told."""
-        n, self._current = self._current, None
-        self._streams.clear()
-        if n is None:
-            return []
-        self._messages.close_streams(n)
-        message = self._messages[n]
-        if message["status"] == "streaming":
-            message["status"] = "done"
-        for part in message["parts"]:
-            if part["type"] == "thinking":
-                part["done"] = True
-        return [self._messages.tell(n)] if message["role"] == "assistant" else []
-
-    # ------------------------------------------------------------ content
-
-    def _start_content(self, kind: str, index: int, id_: str = "", name: str = "") -> Ops:
-        stream = self._streams.get(index)
-        if stream is not None and stream.kind == kind:
-            return []
-        ops: Ops = []
-        n = self._current
-        if n is None or self._messages[n]["role"] != "assistant":
-            ops = self._close_current()
-            n = self._current = self._messages.add("assistant", [], "streaming")
-            ops.append(self._messages.tell(n))
-        if kind != "thinking":
-            ops += self._collapse_thinking(n)
-        part, field, room = text_part(), "text", TEXT_LIMIT
-        if kind == "thinking":
-            part = thinking_part()
-        elif kind == "toolcall":
-            part, field, room = tool_part(id_, name), "argsText", OUTPUT_LIMIT
-            part["argsText"] = ""
-        p = self._messages.add_part(n, part)
-        if kind == "toolcall":
-            self._cards.enroll(n)
-        self._streams[index] = self._messages.open_stream(Stream(n, p, kind, field, room))
-        return [*ops, self._messages.tell_part(n, p)]
-
-    def _collapse_thinking(self, n: int) -> Ops:
-        """Thinking is over when something else begins. With some providers its own end is told
-        only after the answer."""
-        ops: Ops = []
-        for p, part in enumerate(self._messages[n]["parts"]):
-            if part["type"] == "thinking" and not part["done"]:
-                part["done"] = True
-                ops.append(self._messages.tell_part(n, p))
-        return ops
-
-    def _end_content(self, event: rpc.ContentEnd) -> Ops:
-        ops: Ops = []
-        stream = self._streams.get(event.index)
-        if stream is None or stream.kind != event.kind:
-            if self._current is None:
-                return []
-            ops = self._start_content(event.kind, event.index)
-            stream = self._streams[event.index]
-        with self._messages.editing(stream.n, stream.p) as part:
-            before = dict(part)
-            if event.kind == "toolcall":
-                call = event.tool_call or {}
-                for key in ("id", "name"):
-                    part[key] = call[key] if isinstance(call.get(key), str) else part[key]
-                set_args(part, call.get("arguments"))
-            else:
-                if event.content and event.content != part["text"] and "cut" not in part:
-                    part["text"] = cut(event.content, TEXT_LIMIT)
-                if event.kind == "thinking":
-                    part["done"] = True
-        if event.kind == "toolcall":
-            self._cards.enroll(stream.n)
-        return ops if part == before else [*ops, self._messages.tell_part(stream.n, stream.p)]
-
-    def _break_off(self, reason: str, error: str) -> Ops:
-        n = self._current
-        if n is None or self._messages[n]["role"] != "assistant":
-            return []
-        # It stays the current one: pi tells its end, too.
-        message = self._messages[n]
-        message["status"] = "aborted" if reason == "aborted" else "error"
-        if reason != "aborted":
-            message["error"] = error or "the model failed"
-        return [self._messages.tell(n)]
-
     # ------------------------------------------------------------ runs
 
     def _start_run(self) -> Ops:
@@ -454,10 +267,10 @@ class Transcript:
 
     def _end_run(self, messages: list[JSON], will_retry: bool) -> Ops:
         ops: Ops = []
-        if self._current is not None and self._messages[self._current]["role"] == "assistant":
+        if self._writing.answer is not None:
             # Its end was lost; what is told at the end of the run makes up for it.
             last = next((m for m in reversed(messages) if _is_assistant(m)), None)
-            ops = self._close_current() if last is None else self._end_assistant(last)
+            ops = self._writing.close() if last is None else self._writing.end_assistant(last)
         if will_retry:
             return ops + self._excuse()
         ops += self._close_run(aborted=False)
@@ -465,7 +278,7 @@ class Transcript:
 
     def _settle(self, aborted: bool) -> Ops:
         self._settles = True
-        ops = self._close_current() + self._close_run(aborted=aborted)
+        ops = self._writing.close() + self._close_run(aborted=aborted)
         last = self._messages.kept[-1] if len(self) else {}
         if aborted and last.get("role") == "notice" and last.pop("error", None) is not None:
             # A retry was given up because the run was stopped: that is no failure.
@@ -485,8 +298,8 @@ class Transcript:
         n = self._last_assistant()
         if n is None or self._messages[n]["status"] != "error":
             return []
-        if n == self._current:
-            self._close_current()
+        if n == self._writing.current:
+            self._writing.close()
         message = self._messages[n]
         text = f"The answer failed: {message.pop('error')}. {outlook}".rstrip()
         message.pop("usage", None)
@@ -585,11 +398,11 @@ class Transcript:
 
     def _load(self, message: rpc.Fields) -> Ops:
         match message.get("role"):
-            case "user" | "custom" as role if not _is_hidden(message):
+            case "user" | "custom" as role if not is_hidden(message):
                 self._messages.add(role, parts_of(message.get("content")), "done", message)
             case "assistant":
                 n = self._messages.add("assistant", [], "done", message)
-                self._finish_assistant(n, message)
+                self._writing.finish(n, message)
                 return self._ambient.count_usage(message)
             case "toolResult":
                 self._cards.take_message(message)
@@ -603,15 +416,11 @@ class Transcript:
         return []
 
     def _forget(self) -> None:
-        self._current = self._retry = None
-        self._streams.clear()
+        self._writing.forget()
+        self._retry = None
         self._cards.forget()
         self._bash = BashRuns(self._messages)
         self._run_start = self._messages.end
-
-
-def _is_hidden(message: rpc.Fields) -> bool:
-    return message.get("role") == "custom" and message.get("display") is False
 
 
 def _is_assistant(message: JSON) -> bool:
