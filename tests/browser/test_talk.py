@@ -13,6 +13,19 @@ from tests.browser.panes import AGENTS, EXAMPLES, Chat, chat_of, show, surface_o
 
 # Words for so long that whatever a test does happens in the middle of them; none hears the end.
 ENDLESS = "SLOW 5000 40"
+_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_MARKDOWN = f"""# Title
+
+Some **bold** text, [the docs](https://example.org/docs) and ![dot](data:image/png;base64,{_DOT})
+
+```py
+x = 1
+```
+
+|a|b|
+|-|-|
+|1|2|
+"""
 
 
 @pytest.fixture(scope="module")
@@ -82,14 +95,18 @@ def test_an_answer_streams_into_the_chat(page: NotebookPage, chat: Chat) -> None
 
 
 def test_markdown_is_drawn(chat: Chat) -> None:
-    markdown = "# Title\n\nSome **bold** text\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|"
-    chat.say(f"SAY {json.dumps(markdown)}")
+    chat.say(f"SAY {json.dumps(_MARKDOWN)}")
     chat.expect_answer("Some bold text")
     answer = chat.answers.last
     expect(answer.locator("h1")).to_have_text("Title")
     expect(answer.locator("strong")).to_have_text("bold")
     expect(answer.locator("pre code")).to_have_text("x = 1\n")
     expect(answer.locator("td")).to_have_text(["1", "2"])
+    expect(answer.get_by_alt_text("dot")).to_be_visible()
+    # A link says where it leads.
+    link = answer.get_by_role("link")
+    expect(link).to_have_text("the docs (https://example.org/docs)")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
 
 
 def test_the_model_and_a_cell_turn_the_same_counter(

@@ -145,7 +145,8 @@ export function show(field: Field, value: Json | undefined): string {
 
 /** What was typed (a text, or a boolean from a checkbox) as arguments, or why not, by field. */
 export function parse(fields: Field[], typed: Map<string, string | boolean>): Parsed {
-  const parsed: Parsed = { args: {}, errors: {} };
+  // No prototype: a field may be called `constructor`.
+  const parsed: Parsed = { args: Object.create(null) as Parsed["args"], errors: Object.create(null) as Parsed["errors"] };
   for (const field of fields) {
     const value = typed.get(field.name);
     const error = take(field, value, parsed.args);
@@ -208,7 +209,7 @@ function take(field: Field, value: string | boolean | undefined, args: Parsed["a
 /** Whose fault an `invalid_args` is: the agent names the field, in `details` or in the message. */
 export function blame(fields: Field[], message: string, details: Json | undefined): { [name: string]: string } {
   const told = isObject(details) && isObject(details["fields"]) ? details["fields"] : {};
-  const blamed: { [name: string]: string } = {};
+  const blamed = Object.create(null) as { [name: string]: string };
   for (const [place, reason] of Object.entries(told)) {
     const name = place.split(".")[0] ?? "";
     const field = fields.find((candidate) => candidate.name === name);
