@@ -59,6 +59,20 @@ def test_a_prompt_that_is_refused_comes_back_with_the_reason(open_: Open, comms:
     assert "still answering" in refused[0][2]["message"]
 
 
+def test_a_prompt_that_the_agent_does_not_take_comes_back_and_is_no_longer_on_its_way(
+    open_: Open, comms: Comms
+) -> None:
+    page = Page(comms, view_chat(open_("counter")))
+    present(page)
+    ask(page, "refuse")
+    comms.wait(lambda: page.items("settled"))
+    assert page.items("settled") == [["settled", "page.1"]]
+    assert page.items("returned") == [["returned", "page", ["refuse"]]]
+    ask(page, "hi", id_="page.2")
+    comms.wait(lambda: page.items("settled")[1:])
+    assert page.items("returned")[1:] == []
+
+
 def test_steering_and_the_way_back_of_what_was_queued(open_: Open, comms: Comms) -> None:
     session = open_("counter")
     page = Page(comms, view_chat(session))

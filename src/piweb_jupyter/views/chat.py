@@ -23,6 +23,7 @@ from .widget import AgentView, read_bundle
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
+    from ..host.turn import Turn
 
 __all__ = ["ChatView"]
 
@@ -91,7 +92,8 @@ class ChatView(AgentView):
         try:
             match prompt.mode:
                 case "prompt":
-                    session.prompt(prompt.text)
+                    turn = session.prompt(prompt.text)
+                    turn.add_done_callback(lambda turn: self._settle(prompt, turn))
                 case "steer":
                     session.steer(prompt.text)
                 case "followUp":
@@ -99,6 +101,12 @@ class ChatView(AgentView):
         except PiwebError as exc:
             return ("refused", prompt.id, letters.describe_error(exc))
         return ("received", prompt.id)
+
+    def _settle(self, prompt: Prompt, turn: Turn) -> None:
+        """A prompt that never showed up in the transcript is not on its way for ever."""
+        if not turn.started and turn.error is not None:
+            self._return(prompt.page, [prompt.text])
+        self.feed.tell("settled", prompt.id)
 
     def _answer(self, question: str, value: str | bool | None) -> None:
         try:

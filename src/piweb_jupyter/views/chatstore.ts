@@ -157,6 +157,9 @@ export class ChatStore {
       case "refused":
         this.#refuse(item[1] as string, item[2] as unknown as { code: string; message: string });
         return true;
+      case "settled":
+        this.#forget(item[1] as string);
+        return true;
       case "returned":
         if (item[1] === this.#link.page) this.onReturned(item[2] as string[]);
         return true;
@@ -165,10 +168,15 @@ export class ChatStore {
     }
   }
 
-  #refuse(id: string, error: { code: string; message: string }): void {
+  #forget(id: string): Pending | undefined {
     const pending = this.#sent.get(id);
     clearTimeout(pending?.timer);
     this.#sent.delete(id);
+    return pending;
+  }
+
+  #refuse(id: string, error: { code: string; message: string }): void {
+    const pending = this.#forget(id);
     if (pending && id.startsWith(`${this.#link.page}.`)) {
       this.onReturned([pending.text]);
       this.onRefused({ id, ...error });
@@ -181,9 +189,7 @@ export class ChatStore {
   /** Prompts that have arrived in the transcript are no longer on their way. */
   #settle(): void {
     for (const pending of this.#sent.values()) {
-      if (this.#countSaid(pending.text) <= pending.seen) continue;
-      clearTimeout(pending.timer);
-      this.#sent.delete(pending.id);
+      if (this.#countSaid(pending.text) > pending.seen) this.#forget(pending.id);
     }
   }
 
