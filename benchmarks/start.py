@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import piweb_jupyter
 
 from .peers.piweb import AGENTS, launch
 from .report import Figure, at_most, note
@@ -30,6 +33,9 @@ shell.run_line_magic("unload_ext", "piweb_jupyter")
 
 
 def measure(scale: Scale) -> Iterator[Figure]:
+    # An installer compiles what it installs; a checkout may never have been compiled.
+    for directory in (Path(piweb_jupyter.__file__).parent, AGENTS):
+        compileall.compile_dir(directory, quiet=2)
     less = scale.at_most(12)
     with launch(AGENTS / "counter.py", "keeper") as keeper:
         # The warden and the I/O thread are there once per kernel, not once per agent.
