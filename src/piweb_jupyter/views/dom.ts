@@ -35,9 +35,17 @@ export function setAttribute(el: Element, name: string, value: string | null): v
   else if (el.getAttribute(name) !== value) el.setAttribute(name, value);
 }
 
-/** Keys typed here are the page's, not JupyterLab's: `b` on a button would insert a cell. */
+/**
+ * Keys typed here are the page's, not Jupyter's: `b` on a button would insert a cell.
+ *
+ * JupyterLab listens behind us. Notebook 7 listens before us, but passes over an element that is
+ * marked; the mark has to be on the very element that has the focus.
+ */
 export function keepKeys(root: HTMLElement): void {
   root.addEventListener("keydown", (event) => event.stopPropagation());
+  root.addEventListener("focusin", (event) => {
+    if (event.target instanceof Element) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
+  });
 }
 
 /** Runs `fn` in the next frame, once, however often it is asked for. A hidden page has no frames. */

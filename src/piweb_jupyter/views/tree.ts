@@ -127,8 +127,10 @@ class Fold {
   readonly el: HTMLDetailsElement;
   readonly #size = h("span", { class: "piweb-size" });
   readonly #rows: Rows;
+  readonly #depth: number;
   #value: Branch;
   #isDue = true;
+  #isPlaced = false;
 
   constructor(depth: number, key: HTMLElement, value: Branch) {
     this.#rows = new Rows(depth);
@@ -139,12 +141,17 @@ class Fold {
       h("summary", {}, key, this.#size),
       this.#rows.el,
     );
-    this.el.open = depth < OPEN_DEPTH && sizeOf(value) > 0 && sizeOf(value) <= OPEN_SIZE;
+    this.#depth = depth;
   }
 
   update(value: Branch): void {
     this.#value = value;
     const size = sizeOf(value);
+    if (!this.#isPlaced && size > 0) {
+      // Once, when there is something to see; from then on it is the person's.
+      this.#isPlaced = true;
+      this.el.open = this.#depth < OPEN_DEPTH && size <= OPEN_SIZE;
+    }
     const what = Array.isArray(value) ? "item" : "field";
     setText(this.#size, size === 0 ? "empty" : `${size} ${what}${size === 1 ? "" : "s"}`);
     this.#isDue = true;

@@ -51,7 +51,7 @@ def show(ctx: Context[Stage], value: dict[str, Any]) -> None:
     ctx.set_state(lambda s: s.model_copy(update={"more": value}))
 
 
-@stage.command
+@stage.command(concurrent=True)
 async def hold(ctx: Context[Stage], seconds: float = 600) -> str:
     """Take long, unless it is cancelled."""
     await asyncio.sleep(seconds)
