@@ -190,3 +190,13 @@ class _Greedy:
     def emit(self, now: float) -> int:
         self.count += 1
         return self.size
+
+
+def test_a_view_that_is_collected_while_the_lock_is_held_does_not_ask_for_it(
+    publisher: Publisher, session: AgentSession
+) -> None:
+    # A widget closes itself once more when it is collected, on whatever thread that happens to be.
+    feed = publisher.attach(session, RecordingView())
+    publisher.detach(feed)
+    with publisher._lock:
+        publisher.detach(feed)

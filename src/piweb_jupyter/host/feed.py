@@ -104,6 +104,7 @@ class Feed:
         self.view = view
         self.key = key
         self.chat = chat
+        self.detached = False
         self._wake = wake
         self._lock = threading.Lock()
         self._pages: dict[str, _Page] = {}

@@ -97,7 +97,12 @@ class Publisher:
 
     def detach(self, feed: Feed) -> None:
         """Deliver nothing more to that view. With the last one the thread ends, and is joined."""
+        if feed.detached:
+            # Widgets close themselves when they are collected, and that may happen to a thread that
+            # has the lock. A view that is collected was detached before: its feed was held here.
+            return
         with self._lock:
+            feed.detached = True
             self._feeds = tuple(other for other in self._feeds if other is not feed)
             self._index()
             if feed.session not in self._by_session:
