@@ -56,9 +56,15 @@ class Kernel:
         provisioner: Any = self.manager.provisioner
         return int(provisioner.pid)
 
-    def start(self, code: str) -> str:
-        """Send a cell; `finish` waits for it."""
-        return str(self.client.execute(code, allow_stdin=False))
+    def start(self, code: str, *, answers: bool = False) -> str:
+        """Send a cell; `finish` waits for it. `answers`: the front end lets the kernel ask."""
+        return str(self.client.execute(code, allow_stdin=answers))
+
+    def answer(self, text: str) -> str:
+        """Wait for the kernel's question, answer it, and return it."""
+        question = self.client.get_stdin_msg(timeout=PATIENCE)
+        self.client.input(text)
+        return str(question["content"]["prompt"])
 
     def finish(
         self,

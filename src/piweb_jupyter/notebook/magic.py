@@ -19,13 +19,13 @@ from . import report
 from .expand import expand
 from .options import SUBCOMMANDS, Parsed, UsageError, describe_nearest, parse_cell_line, parse_line
 from .sessions import Defaults, Sessions, resolve
-from .show import find_kernel, replace_soon, show_chat, show_session
+from .show import can_hear, find_audience, find_kernel, replace_soon, show_chat, show_session
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
     from ..host.turn import Turn
     from ..sources.spec import LaunchSpec
-    from .stream import Audience
+    from .show import Audience
 
 __all__ = ["PiwebMagics"]
 
@@ -194,23 +194,25 @@ class PiwebMagics(Magics):
     def _follow(self, session: AgentSession, text: str, *, silent: bool) -> Turn:
         from .stream import follow_turn
 
-        if not self._has_views:
+        kernel = find_kernel(self._shell)
+        if kernel is None:
             _write(f"{session.name}:\n")
             write = None if silent else _write
-            return follow_turn(session, text, audience="ask", ask=_ask, write=write)
-        if not silent:
-            show_chat(session)
-        turn = follow_turn(session, text, audience=self._audience, ask=_ask, write=None)
-        if not silent:
-            replace_soon()
-        return turn
+            return follow_turn(session, text, audience=lambda: "ask", ask=_ask, write=write)
 
-    @property
-    def _audience(self) -> Audience:
-        kernel = find_kernel(self._shell)
-        if not getattr(kernel, "_allow_stdin", True):
-            return "nobody"
-        return "click" if getattr(kernel, "_supports_kernel_subshells", False) else "ask"
+        def audience() -> Audience:
+            return find_audience(kernel)
+
+        if silent or audience() == "nobody":
+            return follow_turn(session, text, audience=audience, ask=_ask, write=None)
+        if can_hear(kernel):
+            show_chat(session)
+            turn = follow_turn(session, text, audience=audience, ask=_ask, write=None)
+        else:
+            # A page that is shown the chat now would have to ask for it, and wait for this cell.
+            turn = follow_turn(session, text, audience=audience, ask=_ask, write=sys.stdout.write)
+        replace_soon()
+        return turn
 
     # ------------------------------------------------------------ looking after
 

@@ -11,7 +11,7 @@ import json
 import queue
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PiwebError
 from ..wire.rpc import ContentDelta, ToolEnd, ToolStart
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from ..host.session import AgentSession
     from ..host.turn import Turn
     from ..sources.trust import Ask
+    from .show import Audience
 
-__all__ = ["Audience", "follow_turn", "tell_turn"]
-
-# How a question reaches somebody while the cell blocks: a `click` in the view, `ask` in the cell,
-# or `nobody` is there (nbclient, papermill).
-Audience: TypeAlias = Literal["click", "ask", "nobody"]
+__all__ = ["follow_turn", "tell_turn"]
 
 # An aborted turn ends when the agent says so; a deaf one must not hold the cell.
 _ABORT_PATIENCE = 5.0
@@ -42,7 +39,7 @@ def follow_turn(
     session: AgentSession,
     prompt: str,
     *,
-    audience: Audience,
+    audience: Callable[[], Audience],
     ask: Ask,
     write: Callable[[str], object] | None,
 ) -> Turn:
@@ -98,11 +95,12 @@ def _wait_quietly(turn: Turn) -> None:
         return
 
 
-def _answer_all(session: AgentSession, audience: Audience, ask: Ask) -> None:
-    if audience == "click":
-        return
+def _answer_all(session: AgentSession, audience: Callable[[], Audience], ask: Ask) -> None:
     for question in session.questions.open:
-        if audience == "nobody":
+        who = audience()
+        if who == "click":
+            return
+        if who == "nobody":
             sys.stderr.write(f"{session.name} asked {question.title!r}; nobody is here, so no.\n")
             session.answer(question.id, None)
         else:
