@@ -13,10 +13,10 @@ from tests.browser.panes import AGENTS, EXAMPLES, Chat, chat_of, show, surface_o
 
 # Words for so long that whatever a test does happens in the middle of them; none hears the end.
 ENDLESS = "SLOW 5000 40"
-_DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 _MARKDOWN = f"""# Title
 
-Some **bold** text, [the docs](https://example.org/docs) and ![dot](data:image/png;base64,{_DOT})
+Some **bold** text, [the docs](https://example.org/docs) and ![dot](data:image/gif;base64,{_DOT})
 
 ```py
 x = 1
