@@ -198,5 +198,5 @@ def test_a_view_that_is_collected_while_the_lock_is_held_does_not_ask_for_it(
     # A widget closes itself once more when it is collected, on whatever thread that happens to be.
     feed = publisher.attach(session, RecordingView())
     publisher.detach(feed)
-    with publisher._lock:
+    with publisher._lock:  # noqa: SLF001 - held by an attach, in the life of a kernel
         publisher.detach(feed)
