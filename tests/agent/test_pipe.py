@@ -305,6 +305,59 @@ def test_a_signal_handler_of_the_agent_that_raises_damages_no_small_line(launch:
     assert child.unfinished == b""
 
 
+# ---------------------------------------------------------------- answers that go out together
+
+TOGETHER = """
+    import threading
+    from piweb_jupyter.agent import create_surface, define_agent
+
+    demo = create_surface("demo", {"n": 0})
+    forever = threading.Event()
+
+    @demo.command
+    def step(ctx, stuck: bool = False):
+        n = ctx.set_state(lambda s: {"n": s["n"] + 1})["n"]
+        if stuck:
+            forever.wait()
+        return n
+
+    agent = define_agent(surfaces=[demo])
+"""
+
+
+def test_commands_that_come_together_are_answered_in_order(launch: Launch) -> None:
+    child = launch(TOGETHER).ready()
+    child.send(*[ui_rpc(f"t{n}", "step") for n in range(1, 201)])
+    assert child.outcome("t200") == 200
+    told = [line for line in child.lines if line["type"] in ("ui_rpc_response", "piweb_state")]
+    expected = [("piweb_state", 0)]
+    for n in range(1, 201):
+        expected += [("piweb_state", n), ("ui_rpc_response", n)]
+    assert [
+        (
+            line["type"],
+            line["value"]["n"]
+            if line["type"] == "piweb_state"
+            else line["response"]["result"]["data"],
+        )
+        for line in told
+    ] == expected
+
+
+def test_no_answer_waits_for_a_command_that_gets_stuck(launch: Launch) -> None:
+    child = launch(TOGETHER).ready()
+    for _ in range(5):
+        child.run("step")
+    child.send(ui_rpc("t1", "step"), ui_rpc("t2", "step", {"stuck": True}), ui_rpc("t3", "step"))
+    assert child.outcome("t1") == 6
+    assert child.state(rev=7)["value"] == {"n": 7}
+    assert child.close() == 0
+    assert not any(
+        line["type"] == "ui_rpc_response" and line["response"]["correlationId"] == "t2"
+        for line in child.lines
+    )
+
+
 # ---------------------------------------------------------------- a small start
 
 

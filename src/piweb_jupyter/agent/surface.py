@@ -50,6 +50,7 @@ class Command:
         "is_async",
         "llm",
         "name",
+        "result_name",
         "title",
     )
 
@@ -78,6 +79,7 @@ class Command:
         self.concurrent = concurrent or name == "cancel"
         self.llm = llm
         self.is_async = inspect.iscoroutinefunction(function)
+        self.result_name = f"result of `{name}`"
         what = f"command `{name}` of surface `{domain}`"
         # None: pi-web's form, `handler(args, ctx)`, which gets the arguments as they came.
         self.arguments = (

@@ -12,8 +12,14 @@ from ..agent.context import Context, Spawned
 from ..agent.models import encode_value
 from ..agent.surface import Command, Surface
 from ..errors import StateValueError, SurfaceCommandError
-from ..wire.frames import Cause, encode_cause, encode_command_result, encode_command_started
-from ..wire.json import JSON, dumps_strict
+from ..wire.frames import (
+    Cause,
+    encode_cause,
+    encode_command_result,
+    encode_command_started,
+    result_template,
+)
+from ..wire.json import JSON, dumps, dumps_strict
 from ..wire.surface import Actor, surface_key
 from .report import report_failure, say
 
@@ -152,13 +158,16 @@ class Home:
         self.key = surface_key(surface.domain)
         self._runtime = runtime
         self._writer = runtime.writer
+        self._loop = runtime.loop
         self._store = runtime.store
         # What a change of the state calls, looked up once: an agent may push states in a loop.
         self._encode = surface.encode
         self._put = self._store.put
+        self._put_line = self._writer.put
         self._flush = self._writer.flush
         self._active = active
         self._commands = dict(surface.commands)
+        self._answers = {name: result_template(surface.domain, name) for name in self._commands}
         self._encoded = surface.settle(self)
         self._state = surface.decode(self._encoded)
         # Held while the state changes; a reducer may well ask for the state again.
@@ -250,7 +259,7 @@ class Home:
                 end(None, exc)
                 return
             if type(value) is CoroutineType:
-                future = self._runtime.loop.run(value)
+                future = self._loop.run(value)
                 future.add_done_callback(
                     lambda done: (
                         end(None, _cancelled())
@@ -316,7 +325,7 @@ class Home:
         concurrent = command.concurrent
         with self._turn:
             if self._gated or (self._busy and not concurrent):
-                self._active[outcome.correlation_id] = outcome
+                self._remember(outcome)
                 outcome.queued = True
                 self._waiting.append(outcome)
                 return
@@ -334,11 +343,10 @@ class Home:
                     return
                 outcome = self._waiting.popleft()
                 outcome.queued = False
-            self._tell_started(outcome)
-            if not self._start(outcome, told=True):
+            if not self._start(outcome):
                 return
 
-    def _start(self, outcome: Outcome, *, told: bool = False) -> bool:
+    def _start(self, outcome: Outcome) -> bool:
         """Begin a command; True if it has ended already."""
         command, context = outcome.command, outcome.context
         if command.guard and outcome.if_rev is not None:
@@ -365,31 +373,48 @@ class Home:
         if type(value) is not CoroutineType:
             self._succeed(outcome, value)
             return True
-        self._active[outcome.correlation_id] = outcome
-        if not told:
-            self._tell_started(outcome)
-        self._runtime.loop.call(self._begin_task, outcome, value)
+        self._remember(outcome)
+        if self._loop.is_current():
+            self._begin_task(outcome, value)
+        else:
+            self._loop.call(self._begin_task, outcome, value)
         return False
 
-    def _tell_started(self, outcome: Outcome) -> None:
-        if outcome.answers:
-            self._writer.write(encode_command_started(outcome.correlation_id))
+    def _remember(self, outcome: Outcome) -> None:
+        """Keep it where a cancel of the host finds it."""
+        if outcome.correlation_id:
+            self._active[outcome.correlation_id] = outcome
 
     def _begin_task(self, outcome: Outcome, work: Coroutine[Any, Any, Any]) -> None:
         """On the loop: run the coroutine of an `async def` handler."""
-        task = self._runtime.loop.loop.create_task(work)
-        outcome.task = task
-        task.add_done_callback(lambda task: self._end_task(outcome, task))
+        loop = self._loop.loop
+        outcome.task = task = loop.create_task(self._drive(outcome, work))
+        task.add_done_callback(lambda _: self._end_task(outcome, work))
+        if outcome.answers:
+            # After its first step: what has ended by then has not been seen to run.
+            loop.call_soon(self._tell_if_running, outcome)
         if outcome.context.cancelled:
             task.cancel()
 
-    def _end_task(self, outcome: Outcome, task: asyncio.Task[Any]) -> None:
-        if task.cancelled():
-            self._fail(outcome, "cancelled", _CANCELLED)
-        elif (exc := task.exception()) is not None:
+    async def _drive(self, outcome: Outcome, work: Coroutine[Any, Any, Any]) -> None:
+        """Answer as soon as the handler has ended, in the same step of the loop."""
+        try:
+            value = await work
+        except SystemExit:
+            raise
+        except BaseException as exc:
             self._fail_with(outcome, exc)
         else:
-            self._succeed(outcome, task.result())
+            self._succeed(outcome, value)
+
+    def _tell_if_running(self, outcome: Outcome) -> None:
+        if not outcome.done:
+            self._writer.write(encode_command_started(outcome.correlation_id))
+
+    def _end_task(self, outcome: Outcome, work: Coroutine[Any, Any, Any]) -> None:
+        if not outcome.done:  # it was cancelled before its first step
+            work.close()
+            self._fail(outcome, "cancelled", _CANCELLED)
         if not outcome.command.concurrent:
             self._next()
 
@@ -403,14 +428,15 @@ class Home:
         told, outcome.context.cancelled = outcome.context.cancelled, True
         if waiting:
             self._fail(outcome, "cancelled", _CANCELLED)
-        elif not told and self._runtime.loop.started:
+        elif not told and self._loop.started:
             # A second time would hit the handler while it cleans up.
-            self._runtime.loop.call(_cancel_task, outcome)
+            self._loop.call(_cancel_task, outcome)
 
     # ------------------------------------------------------------ answers
 
     def _succeed(self, outcome: Outcome, value: Any) -> None:
         data = None
+        command = outcome.command
         if value is not None:
             if type(value) is dict and value.get("ok") is False:
                 error = value.get("error")
@@ -423,18 +449,16 @@ class Home:
                     self._fail(outcome, error["code"], error["message"], rest)
                     return
             try:
-                data = encode_value(value, f"result of `{outcome.action}`")
+                data = encode_value(value, command.result_name)
             except StateValueError as exc:
                 self._fail(outcome, "unserializable", str(exc))
                 return
         if self._active:
             self._active.pop(outcome.correlation_id, None)
         if outcome.answers:
-            self._writer.write(
-                encode_command_result(
-                    outcome.correlation_id, self.domain, outcome.action, data=data
-                )
-            )
+            given = b"" if data is None else b',"data":' + data
+            self._put_line(self._answers[command.name] % (dumps(outcome.correlation_id), given))
+            self._flush()
         outcome.succeed(data)
 
     def _fail_with(self, outcome: Outcome, exc: BaseException) -> None:
@@ -444,6 +468,12 @@ class Home:
         if isinstance(exc, StateValueError):
             self._fail(outcome, "unserializable", str(exc))
             return
+        if outcome.task is not None:
+            import asyncio  # it is there: a task was running
+
+            if isinstance(exc, asyncio.CancelledError):
+                self._fail(outcome, "cancelled", _CANCELLED)
+                return
         code = getattr(exc, "code", None)
         text = str(exc)
         if not text or isinstance(exc, KeyError):
@@ -483,7 +513,7 @@ class Home:
         if type(work) is not CoroutineType:
             raise TypeError("spawn takes a coroutine: ctx.spawn(work(…)) with `async def work`")
         task: list[asyncio.Task[Any]] = []
-        loop = self._runtime.loop
+        loop = self._loop
 
         def stop(spawned: Spawned) -> None:
             spawned.cancelled = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,8 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._calls: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._waking = False
         # Called with the exit code when a coroutine raises SystemExit.
         self.on_exit: Callable[[int], None] | None = None
 
@@ -38,11 +41,27 @@ class LoopThread:
 
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Call a function on the loop soon. Safe from any thread; after the end nothing happens."""
+        self._calls.append((function, args))
+        if self._waking:
+            return  # a loop that is woken once takes all
+        self._waking = True
         try:
-            self.loop.call_soon_threadsafe(function, *args)
+            self.loop.call_soon_threadsafe(self._make_calls)
         except RuntimeError:
             if not self._closed:
                 raise
+
+    def _make_calls(self) -> None:
+        self._waking = False
+        calls = self._calls
+        for _ in range(len(calls)):
+            function, args = calls.popleft()
+            try:
+                function(*args)
+            except Exception as exc:
+                self.loop.call_exception_handler(
+                    {"message": f"{function!r} failed", "exception": exc}
+                )
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop. Safe from any thread; never wait for it on the loop."""

@@ -84,7 +84,7 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
     runtime = checked(lambda: Runtime(agent, file, writer))
     rpc = checked(lambda: RpcLoop(runtime, model=options.model, session_id=options.session_id))
     routes = Routes(runtime)
-    reader = Reader(stdin, Router(runtime, rpc, routes).handle, _refuse_oversize)
+    reader = Reader(stdin, Router(runtime, rpc, routes).handle, _refuse_oversize, writer)
     ending = Ending(writer, reader)
     writer.on_broken = lambda: ending.begin(1)
     runtime.loop.on_exit = ending.begin

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from ..wire.lines import LineSplitter
+from .writer import Writer
 
 __all__ = ["Reader"]
 
@@ -24,8 +25,10 @@ class Reader:
         fd: int,
         on_line: Callable[[bytes], None],
         on_oversize: Callable[[bytes, int], None],
+        writer: Writer,
     ) -> None:
         self._fd = fd
+        self._writer = writer
         self._on_line = on_line
         self._splitter = LineSplitter(on_oversize=on_oversize)
         self.idle = False
@@ -35,13 +38,27 @@ class Reader:
         """Hand over line by line. The last one may lack its newline, as pi-web's reader has it."""
         feed, on_line = self._splitter.feed, self._on_line
         while chunk := self._read():
-            for line in feed(chunk):
-                on_line(line)
-                if self.stopped:
-                    return
+            lines = feed(chunk)
+            if len(lines) > 1:
+                self._take_many(lines)
+            elif lines:
+                on_line(lines[0])
+            if self.stopped:
+                return
         tail = self._splitter.flush()
         if tail is not None:
             on_line(tail)
+
+    def _take_many(self, lines: list[bytes]) -> None:
+        """Who sends many lines at once gets the answers together."""
+        self._writer.hold()
+        try:
+            for line in lines:
+                self._on_line(line)
+                if self.stopped:
+                    return
+        finally:
+            self._writer.release()
 
     def _read(self) -> bytes:
         while True:

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import _thread
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Writer"]
+__all__ = ["HOLD_TIME", "Writer"]
 
 # Lines that wait are written together up to PIPE_BUF bytes, which go through whole or not at all.
 _JOIN = 4096
+
+# Seconds that a line waits at most for others, even if the thread that holds it has got stuck.
+HOLD_TIME = 0.005
+
+# As many lines wait at most while they are held: about what is joined.
+_HELD = 24
 
 
 class Writer:
@@ -31,6 +39,11 @@ class Writer:
         """Give a line its place in the order; `flush` sends it. Never waits."""
         self._out = _thread.allocate_lock()
         self._rest: memoryview | None = None
+        # The thread whose lines wait, or 0; how often there was one; and who looks after it.
+        self._holder = 0
+        self._holds = 0
+        self._ticking = False
+        self._wake: threading.Event | None = None
         self._broken = False
         # A forked child has copies of our lines and of our descriptor, and must use neither.
         os.register_at_fork(after_in_child=self._abandon)
@@ -40,9 +53,43 @@ class Writer:
         self._waiting.append(line)
         self.flush()
 
+    def hold(self) -> None:
+        """Let the lines of this thread wait for each other: until `release`, until they are many,
+        or for `HOLD_TIME`, whatever the thread is doing.
+        """
+        self._holder = _thread.get_ident()
+        self._holds += 1
+        if not self._ticking:
+            self._ticking = True
+            if self._wake is None:
+                self._wake = threading.Event()
+                _thread.start_new_thread(self._tick, (self._wake,))
+            self._wake.set()
+
+    def release(self) -> None:
+        """Send what waits, and hold nothing from now on."""
+        self._holder = 0
+        self.flush()
+
+    def _tick(self, wake: threading.Event) -> None:
+        """A thread: while there are holds, let nothing wait for long; then sleep."""
+        while True:
+            wake.wait()
+            wake.clear()
+            seen = -1
+            while seen != self._holds:
+                seen = self._holds
+                time.sleep(HOLD_TIME)
+                self.flush()
+            self._ticking = False
+            if seen != self._holds:
+                wake.set()
+
     def flush(self) -> None:
         """Send what has been put, by whomever."""
         waiting = self._waiting
+        if self._holder and len(waiting) < _HELD and self._holder == _thread.get_ident():
+            return
         while waiting or self._rest is not None:
             with self._out:
                 if len(waiting) != 1 or self._rest is not None or self._broken:

@@ -71,6 +71,7 @@ __all__ = [
     "encode_state_set",
     "encode_surface_command",
     "encode_surface_spec",
+    "result_template",
     "state_template",
 ]
 
@@ -353,6 +354,21 @@ def encode_command_started(correlation_id: str) -> bytes:
     return dumps({"type": "piweb_command_started", "correlationId": correlation_id}) + b"\n"
 
 
+def result_template(domain: str, action: str) -> bytes:
+    """The lines of a command that succeeds, to be filled with `% (correlation id, data)`.
+
+    The id is JSON; the data is `,"data":` and JSON, or empty.
+    """
+    return (
+        b'{"type":"ui_rpc_response","response":{"correlationId":%%b,"ok":true,'
+        b'"result":{"domain":%b,"action":%b,"ok":true%%b}}}\n'
+        % (
+            orjson.dumps(domain).replace(b"%", b"%%"),
+            orjson.dumps(action).replace(b"%", b"%%"),
+        )
+    )
+
+
 def encode_command_result(
     correlation_id: str,
     domain: str,
@@ -366,26 +382,16 @@ def encode_command_result(
 
     `ok` stands outside and inside, and the error inside only, as pi-web's runner has it.
     """
-    ok = b"true" if error is None else b"false"
-    parts = [
-        b'{"type":"ui_rpc_response","response":{"correlationId":',
-        orjson.dumps(correlation_id),
-        b',"ok":',
-        ok,
-        b',"result":{"domain":',
-        orjson.dumps(domain),
-        b',"action":',
-        orjson.dumps(action),
-        b',"ok":',
-        ok,
-    ]
-    if error is not None:
-        inner = {"code": error[0], "message": error[1], **(details or {})}
-        parts += (b',"error":', dumps(inner))
-    elif data is not None:
-        parts += (b',"data":', data)
-    parts.append(b"}}}\n")
-    return b"".join(parts)
+    id_ = orjson.dumps(correlation_id)
+    if error is None:
+        given = b"" if data is None else b',"data":' + data
+        return result_template(domain, action) % (id_, given)
+    inner = {"code": error[0], "message": error[1], **(details or {})}
+    return (
+        b'{"type":"ui_rpc_response","response":{"correlationId":%b,"ok":false,'
+        b'"result":{"domain":%b,"action":%b,"ok":false,"error":%b}}}\n'
+        % (id_, orjson.dumps(domain), orjson.dumps(action), dumps(inner))
+    )
 
 
 def encode_surface_spec(spec: SurfaceSpec) -> bytes:
