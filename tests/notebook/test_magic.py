@@ -22,6 +22,7 @@ from piweb_jupyter.errors import (
     SourceError,
     TurnError,
 )
+from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.notebook.options import SUBCOMMANDS, UsageError
 from piweb_jupyter.notebook.sessions import get_sessions
 from tests.notebook.conftest import EXAMPLES, ROOT, Run
@@ -152,6 +153,31 @@ def test_running_the_cell_again_attaches(run: Run) -> None:
         assert run("%piweb ./examples/hello_agent").error is None
     assert get_sessions().names == ["hello_agent"]
     assert piweb.open(name="hello_agent").epoch == 1
+
+
+def test_threads_that_open_one_name_at_once_get_one_session(run: Run) -> None:
+    opened: list[AgentSession] = []
+    threads = [
+        threading.Thread(target=lambda: opened.append(piweb.open("examples/hello_agent")))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 8
+    assert len(set(opened)) == 1
+    assert opened[0].epoch == 1
+
+
+def test_reloading_the_extension_closes_and_begins_anew(run: Run) -> None:
+    session = piweb.open("examples/hello_agent")
+    assert run("%reload_ext piweb_jupyter").error is None
+    assert session.closed
+    assert "there is no session" in text(run("%piweb list").result)
+    again = piweb.open("examples/hello_agent")
+    assert again is not session
+    assert run("%%piweb\nSAY here").result.text == "here"
 
 
 def test_an_ended_agent_is_started_again_by_its_cell(run: Run) -> None:
@@ -398,6 +424,9 @@ def _raise(error: BaseException) -> Callable[[str], str]:
 
 
 def test_config_holds_the_defaults(run: Run, tmp_path: Path) -> None:
+    listed = run("%config PiwebMagics").out
+    for name in ("model", "trust", "python", "node", "pi", "runner", "display", "wait"):
+        assert f"PiwebMagics.{name}=" in listed
     run("%config PiwebMagics.model = 'stub'")
     assert run(f"%piweb {copy_agent('hello_agent', tmp_path / 'h')}").error is None
     assert piweb.open(name="h").spec.model == "stub"
