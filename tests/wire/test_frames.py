@@ -171,6 +171,19 @@ def test_a_command_carries_pi_webs_fields_and_never_a_name() -> None:
     assert decode_host_line(line) == SurfaceCommand("c1", "demo", "increment", {"by": 2}, "cell", 4)
 
 
+@pytest.mark.parametrize("name", ["demo", "50%", '%d"%s', "dömain"])
+@pytest.mark.parametrize("args", [None, {"by": "%b"}, [1]])
+def test_a_filled_template_is_the_line_that_is_encoded(name: str, args: Any) -> None:
+    filled = frames.command_template(name, name, "user") % (7, frames.encode_args(args))
+    assert decode_host_line(filled) == SurfaceCommand("c7", name, name, args, "user")
+    whole = frames.encode_surface_command(SurfaceCommand("c7", name, name, args, "user"))
+    assert orjson.loads(filled) == orjson.loads(whole)
+    cause = frames.Cause("c7", name, "user")
+    state = frames.state_template(name) % (b'"%d"', 7, frames.encode_cause(cause))
+    assert decode_frame(state[:-1]) == StateFrame(name, 7, "%d", False, cause, state[:-1])
+    assert state == frames.encode_state(name, 7, b'"%d"', cause)
+
+
 def request(**changes: Any) -> bytes:
     fields = {
         "correlationId": "c1",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
-from ..wire.surface import Actor
+from ..wire.surface import Actor, surface_key
 from .waiter import Waiter, take_waiter
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ class Command:
         "error",
         "frame",
         "id",
+        "key",
         "rev_after",
         "rev_before",
         "stage",
@@ -104,6 +105,7 @@ class Command:
         self.id = id_
         self.correlation_id = correlation_id
         self.domain = domain
+        self.key = surface_key(domain)
         self.action = action
         self.actor: Actor = actor
         self.epoch = epoch

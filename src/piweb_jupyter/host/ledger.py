@@ -24,11 +24,13 @@ from ..wire.frames import (
     CommandResult,
     CommandStarted,
     SurfaceCommand,
+    command_template,
+    encode_args,
     encode_command_cancel,
     encode_surface_command,
 )
 from ..wire.json import JSON, dumps_strict
-from ..wire.surface import Actor, surface_key
+from ..wire.surface import Actor
 from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, read_outcome
 from .waiter import Waiter
 
@@ -39,6 +41,9 @@ __all__ = ["LEDGER_SIZE", "CommandLedger"]
 
 # Ids remembered so that a resend does not run twice, and finished commands kept in the journal.
 LEDGER_SIZE = 10_000
+
+# Lines that only lack their id and arguments, kept so that a command is quickly written.
+_MOST_TEMPLATES = 1000
 
 # Results and arguments above this size are not kept in the journal.
 _KEEP_BYTES = 64 * 1024
@@ -58,6 +63,7 @@ class CommandLedger:
         self.settling = threading.Lock()
         self.waiters: list[Waiter] = []
         self.pending: dict[str, Command] = {}
+        self._templates: dict[tuple[str, str, Actor], bytes] = {}
         self._seen: OrderedDict[str, Command] = OrderedDict()
         self._finished: deque[Command] = deque(maxlen=LEDGER_SIZE)
         self._expiry_at = float("inf")
@@ -84,11 +90,18 @@ class CommandLedger:
             StateValueError: If the arguments are not JSON.
         """
         session = self._session
-        correlation_id = f"c{next(self._ids)}"
+        number = next(self._ids)
+        correlation_id = f"c{number}"
         try:
-            frame = encode_surface_command(
-                SurfaceCommand(correlation_id, domain, action, args, actor, if_rev)
-            )
+            if if_rev is None:
+                template = self._templates.get((domain, action, actor))
+                if template is None:
+                    template = self._make_template(domain, action, actor)
+                frame = template % (number, encode_args(args))
+            else:
+                frame = encode_surface_command(
+                    SurfaceCommand(correlation_id, domain, action, args, actor, if_rev)
+                )
         except (TypeError, ValueError):
             dumps_strict(args, f"the arguments of {action!r}")
             raise StateValueError(f"the arguments of {action!r} are not JSON") from None
@@ -136,6 +149,12 @@ class CommandLedger:
         """Hand a callback of the user's to the callback thread."""
         self._session.news.call(fn, command)
 
+    def _make_template(self, domain: str, action: str, actor: Actor) -> bytes:
+        template = command_template(domain, action, actor)
+        if len(self._templates) < _MOST_TEMPLATES:
+            self._templates[domain, action, actor] = template
+        return template
+
     def _first(self, command: Command) -> Command:
         """Remember a command under its sender's id; the one that had it before, if one had."""
         with self._lock:
@@ -154,13 +173,10 @@ class CommandLedger:
 
     def _write(self, command: Command) -> None:
         session = self._session
-        gone = session.gone()
-        if gone is not None:
+        if session.lifecycle != "ready" and (gone := session.gone()) is not None:
             self._settle(command, "failed", error=gone)
             return
-        held = session.mirror.get(surface_key(command.domain))
-        if held is not None:
-            command.rev_before = held.rev
+        command.rev_before = session.mirror.rev(command.key)
         command.deadline = deadline = time.monotonic() + command.timeout
         command.stage = "written"
         self.pending[command.correlation_id] = command
@@ -198,11 +214,12 @@ class CommandLedger:
         command = self.pending.pop(result.correlation_id, None)
         if command is None:
             return
-        held = self._session.mirror.get(surface_key(command.domain))
-        if held is not None:
-            command.rev_after = held.rev
-        stage, error = read_outcome(result)
-        self._settle(command, stage, result.data, error, size)
+        command.rev_after = self._session.mirror.rev(command.key)
+        if result.ok:
+            self._settle(command, "done", result.data, None, size)
+        else:
+            stage, error = read_outcome(result)
+            self._settle(command, stage, None, error, size)
 
     def fail_all(self, error: PiwebError) -> None:
         """The agent is gone: every pending command is lost."""

@@ -87,6 +87,11 @@ class StateMirror:
         held = self._snapshots.get(key)
         return None if held is None or held.deleted else held
 
+    def rev(self, key: str) -> int:
+        """The revision of the value held for `key`; -1 if there is none."""
+        held = self._snapshots.get(key)
+        return -1 if held is None or held.deleted else held.rev
+
     def tombstone(self, key: str) -> Snapshot | None:
         """The snapshot or the tombstone held for `key`."""
         return self._snapshots.get(key)

@@ -51,8 +51,10 @@ __all__ = [
     "StateSet",
     "SurfaceCommand",
     "SurfaceDeclared",
+    "command_template",
     "decode_frame",
     "decode_host_line",
+    "encode_args",
     "encode_cause",
     "encode_clear_queue",
     "encode_clear_queue_result",
@@ -626,6 +628,29 @@ def encode_surface_command(command: SurfaceCommand) -> bytes:
         },
         option=_NEWLINE,
     )
+
+
+def command_template(domain: str, action: str, actor: Actor) -> bytes:
+    """The lines of one command, as `encode_surface_command` has them without `if_rev`.
+
+    To be filled with `% (number of the correlation id, args as encode_args has them)`.
+    """
+    fixed = {"domain": domain, "action": action, "actor": actor}
+    payload = orjson.dumps(fixed).replace(b"%", b"%%").removesuffix(b"}")
+    return (
+        b'{"type":"ui_rpc","request":{"correlationId":"c%%d","point":"command",'
+        b'"action":"execute","payload":%b%%b},"protocolVersion":%b}}\n'
+        % (payload, orjson.dumps(PROTOCOL_VERSION))
+    )
+
+
+def encode_args(args: JSON) -> bytes:
+    """Arguments as a part of a command's line.
+
+    Raises:
+        TypeError: If they are not JSON.
+    """
+    return b"" if args is None else b',"args":' + orjson.dumps(args)
 
 
 def encode_command_cancel(correlation_id: str) -> bytes:
