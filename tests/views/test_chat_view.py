@@ -47,16 +47,29 @@ def test_what_a_person_writes_is_asked_once_and_its_answer_streams(
     assert [m["role"] for m in session.transcript.messages] == ["user", "assistant"]
 
 
-def test_a_prompt_that_is_refused_comes_back_with_the_reason(open_: Open, comms: Comms) -> None:
+def test_a_prompt_that_meets_an_agent_at_work_steers_it(open_: Open, comms: Comms) -> None:
+    """The page that sent it had not heard yet."""
     session = open_("counter")
     page = Page(comms, view_chat(session))
     present(page)
     ask(page, "wait")
-    comms.wait(lambda: session.busy)
-    ask(page, "too early", id_="page.2")
-    refused = comms.wait(lambda: page.items("refused"))
-    assert refused[0][1] == "page.2"
-    assert "still answering" in refused[0][2]["message"]
+    ask(page, "and this", id_="page.2")
+    comms.wait(lambda: session.transcript.meta["queue"]["steering"] == ["and this"])
+    assert page.items("queued") == [["queued", "page.2"]]
+    assert page.items("refused") == []
+
+
+def test_a_prompt_that_cannot_be_asked_comes_back_with_the_reason(
+    open_: Open, comms: Comms
+) -> None:
+    session = open_("counter")
+    page = Page(comms, view_chat(session))
+    present(page)
+    session.stop()
+    ask(page, "steer nobody", mode="steer")
+    [refused] = comms.wait(lambda: page.items("refused"))
+    assert refused[1] == "page.1"
+    assert "stopped" in refused[2]["message"]
 
 
 def test_a_prompt_that_the_agent_does_not_take_comes_back_and_is_no_longer_on_its_way(

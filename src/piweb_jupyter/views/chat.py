@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PiwebError
+from ..errors import PiwebError, RequestError
 from ..host import letters
-from ..wire.json import JSON
+from ..wire.json import JSON, dumps
+from ..wire.surface import CommandSpec
 from . import fallback
 from .messages import (
     Abort,
@@ -30,9 +31,8 @@ __all__ = ["ChatView"]
 # Prompts remembered, so that one sent again is not asked again.
 _PROMPTS = 200
 
-_STUB_HINT = (
-    'The offline stub answers what you type. To have it use a tool: CALL increment {"by": 2}'
-)
+# A placeholder that is longer is not read.
+_HINT_SIZE = 60
 
 
 class ChatView(AgentView):
@@ -52,8 +52,7 @@ class ChatView(AgentView):
         return fallback.chat_html(self.session)
 
     def describe(self) -> dict[str, Any]:
-        hint = _STUB_HINT if self.session.model.rpartition("/")[2] == "stub" else ""
-        return {**super().describe(), "hint": hint}
+        return {**super().describe(), "hint": _hint(self.session)}
 
     def refresh(self) -> None:
         super().refresh()
@@ -92,14 +91,23 @@ class ChatView(AgentView):
         try:
             match prompt.mode:
                 case "prompt":
-                    turn = session.prompt(prompt.text)
-                    turn.add_done_callback(lambda turn: self._settle(prompt, turn))
+                    return self._start_turn(prompt)
                 case "steer":
                     session.steer(prompt.text)
                 case "followUp":
                     session.follow_up(prompt.text)
         except PiwebError as exc:
             return ("refused", prompt.id, letters.describe_error(exc))
+        return ("received", prompt.id)
+
+    def _start_turn(self, prompt: Prompt) -> tuple[JSON, ...]:
+        try:
+            turn = self.session.prompt(prompt.text)
+        except RequestError:
+            # The page did not know yet that the agent is at work.
+            self.session.steer(prompt.text)
+            return ("queued", prompt.id)
+        turn.add_done_callback(lambda turn: self._settle(prompt, turn))
         return ("received", prompt.id)
 
     def _settle(self, prompt: Prompt, turn: Turn) -> None:
@@ -120,3 +128,27 @@ class ChatView(AgentView):
     def _return(self, page: str, texts: list[str]) -> None:
         if texts:
             self.feed.tell("returned", page, texts)
+
+
+def _hint(session: AgentSession) -> str:
+    """What to type, where that is not plain: the offline stub needs to be told what to do."""
+    if session.model.rpartition("/")[2] != "stub":
+        return ""
+    for domain in session.surfaces:
+        spec = session.spec_of(domain)
+        for command in spec.commands if spec is not None else ():
+            if (call := _call_without_thinking(command)) is not None:
+                return f"Offline stub. Type anything, or: {call}"
+    return "Offline stub. Type anything, or: SAY hello"
+
+
+def _call_without_thinking(command: CommandSpec) -> str | None:
+    """A call of a command that needs nothing but its defaults; its schema is the agent's word."""
+    schema = command.args if isinstance(command.args, dict) else {}
+    if schema.get("required"):
+        return None
+    given = schema.get("properties")
+    fields = given.items() if isinstance(given, dict) else ()
+    args = {name: f["default"] for name, f in fields if isinstance(f, dict) and "default" in f}
+    call = f"CALL {command.name} {dumps(args).decode()}"
+    return call if len(call) <= _HINT_SIZE else None

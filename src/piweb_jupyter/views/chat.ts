@@ -37,6 +37,8 @@ class Display {
   readonly #hello = h("p", { class: "piweb-note piweb-hello" });
   readonly #questions = h("div", { class: "piweb-questions" });
   readonly #ambient = h("div", { class: "piweb-ambient" });
+  readonly #changeText = h("span", {});
+  readonly #changed = h("div", { class: "piweb-changed", role: "status" }, this.#changeText, h("button", { type: "button", class: "piweb-button", onclick: () => this.#doRestart() }, "Restart"));
   readonly #fault = h("div", { class: "piweb-error", role: "alert" });
   readonly #composer: Composer;
   readonly #foot = h("div", { class: "piweb-chat-foot" });
@@ -82,6 +84,7 @@ class Display {
       "section",
       { class: "piweb-root piweb-chat", "aria-label": "Chat" },
       h("header", { class: "piweb-head" }, this.#title, this.#model, this.#label, this.#restart, this.#menu),
+      this.#changed,
       this.#logs,
       h("div", { class: "piweb-scroller" }, this.#list, this.#jump),
       this.#questions,
@@ -91,7 +94,7 @@ class Display {
       this.#foot,
     );
     keepKeys(this.el);
-    for (const el of [this.#logs, this.#jump, this.#fault, this.#restart, this.#earlier]) setShown(el, false);
+    for (const el of [this.#changed, this.#logs, this.#jump, this.#fault, this.#restart, this.#earlier]) setShown(el, false);
     const draw = onFrame(() => this.#draw());
     this.#stop.push(store.watch(draw), link.watch(draw), link.display());
     page.draw.add(draw);
@@ -135,6 +138,9 @@ class Display {
     this.el.dataset["busy"] = String(busy);
     setShown(this.#restart, standing.canRestart);
     const usable = link.usable && !info.closed;
+    const changes = info.changes ?? [];
+    setShown(this.#changed, usable && changes.length > 0 && info.lifecycle === "ready");
+    setText(this.#changeText, `${changes.slice(0, 3).join(", ")}${changes.length > 3 ? ", …" : ""} changed: restart to use it`);
     this.#stopItem.disabled = !usable || info.lifecycle === "ended" || info.lifecycle === "error";
     this.#restartItem.disabled = !usable;
     // A prompt to an agent that has ended starts it again.
@@ -180,12 +186,13 @@ class Display {
         this.#views.set(i, fresh);
         this.#list.insertBefore(fresh.el, this.#pending);
       } else if (dirty.has(i)) view.update(message);
+      if (!view || dirty.has(i)) this.#hideEcho(i);
     }
     setShown(this.#earlier, this.#first > 0);
     setText(this.#earlier, `Show earlier messages (${this.#first})`);
     this.#drawPending();
     setShown(this.#hello, messages.length === 0 && store.sent.length === 0);
-    setText(this.#hello, store.loaded ? this.#page.link.info().hint || "No messages yet." : "");
+    setText(this.#hello, store.loaded ? "No messages yet." : "");
     this.#list.setAttribute("aria-busy", String(transcript.streaming));
     if (this.#follows) this.#scrollToEnd(false);
     else setShown(this.#jump, true);
@@ -232,6 +239,16 @@ class Display {
     setShown(this.#earlier, first > 0);
     setText(this.#earlier, `Show earlier messages (${first})`);
     this.#list.scrollTop = this.#list.scrollHeight - before;
+  }
+
+  /** A notice that only repeats the error of the message above it says nothing. */
+  #hideEcho(i: number): void {
+    const { messages } = this.#page.store.transcript;
+    const message = messages[i];
+    const el = this.#views.get(i)?.el;
+    if (message?.role !== "notice" || !el) return;
+    const above = messages[i - 1]?.error;
+    setShown(el, above === undefined || message.parts.some((part) => part.text !== above));
   }
 
   #drawPending(): void {

@@ -154,6 +154,10 @@ export class ChatStore {
         if (pending.mode !== "prompt") this.#sent.delete(pending.id);
         return true;
       }
+      case "queued":
+        this.#link.heard();
+        this.#forget(item[1] as string);
+        return true;
       case "refused":
         this.#refuse(item[1] as string, item[2] as unknown as { code: string; message: string });
         return true;

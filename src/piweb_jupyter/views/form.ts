@@ -54,8 +54,13 @@ export class CommandForm {
       form.prepend(h("p", { class: "piweb-hint" }, spec.description));
     }
     form.dataset["command"] = spec.name;
-    form.classList.toggle("piweb-plain", this.#fields.length === 0);
+    form.classList.toggle("piweb-plain", this.isPlain);
     this.el = form;
+  }
+
+  /** Whether it takes no arguments. */
+  get isPlain(): boolean {
+    return this.#fields.length === 0;
   }
 
   update(): void {

@@ -242,7 +242,7 @@ function makeImage(part: Part): HTMLElement {
 
 class NoticePart implements PartView {
   readonly type = "notice";
-  readonly el = h("div", { class: "piweb-notice" });
+  readonly el = h("div", { class: "piweb-told" });
 
   update(part: Part): void {
     this.el.dataset["level"] = part.level ?? "info";

@@ -40,6 +40,8 @@ export interface Info {
   epoch: number;
   busy: boolean;
   model: string;
+  /** Files of the source that are newer than the agent. */
+  changes?: string[];
   turns: number;
   available?: boolean;
   channel?: "prompt" | "command" | "unavailable";

@@ -153,7 +153,10 @@ class Display {
     if (drawn !== this.#drawnSpec) {
       this.#drawnSpec = drawn;
       this.#commandForms = (spec.commands ?? []).map((command) => new CommandForm(command, this.#runner));
-      this.#forms.replaceChildren(...this.#commandForms.map((form) => form.el));
+      // What is only a button needs little room: those first, in one row.
+      const plain = this.#commandForms.filter((form) => form.isPlain);
+      const others = this.#commandForms.filter((form) => !form.isPlain);
+      this.#forms.replaceChildren(...[...plain, ...others].map((form) => form.el));
     }
     for (const form of this.#commandForms) form.update();
     // pi-web's agents declare no commands: there a person has to know their names.

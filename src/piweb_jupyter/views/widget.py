@@ -98,6 +98,7 @@ class AgentView(OneWriter, anywidget.AnyWidget):
             "epoch": session.epoch,
             "busy": session.busy,
             "model": session.model,
+            "changes": list(session.changes),
             "turns": get_publisher().turns(session),
         }
 

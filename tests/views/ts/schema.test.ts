@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { blame, fieldsOf, labelOf, parse, show, type Schema } from "../../../src/piweb_jupyter/views/schema";
 
+// A field may be called `constructor`, so what is given by name has no prototype.
+const plain = (value: object): object => JSON.parse(JSON.stringify(value)) as object;
+
 const SCHEMA: Schema = {
   type: "object",
   properties: {
@@ -42,7 +45,7 @@ test("what is typed becomes arguments of the right type, and what is empty is le
   const typed = new Map<string, string | boolean>([
     ["by", "3"], ["label", ""], ["ratio", "0.5"], ["on", false], ["color", "1"], ["sizes", "[1, 2]"], ["note", ""],
   ]);
-  assert.deepEqual(parse(fieldsOf(SCHEMA), typed), {
+  assert.deepEqual(plain(parse(fieldsOf(SCHEMA), typed)), {
     args: { by: 3, ratio: 0.5, on: false, color: "green", sizes: [1, 2] },
     errors: {},
   });
@@ -61,17 +64,17 @@ test("what does not fit is said per field", () => {
 
 test("a field with a default can be emptied", () => {
   const fields = fieldsOf({ properties: { name: { type: "string", default: "x" }, n: { anyOf: [{ type: "integer" }, { type: "null" }], default: 4 } } });
-  assert.deepEqual(parse(fields, new Map([["name", ""], ["n", ""]])).args, { name: "", n: null });
+  assert.deepEqual(plain(parse(fields, new Map([["name", ""], ["n", ""]])).args), { name: "", n: null });
 });
 
 test("the agent's refusal is shown at the field it names", () => {
   const fields = fieldsOf(SCHEMA);
-  assert.deepEqual(blame(fields, "by: too much", { fields: { by: "too much", "sizes.0": "no" } }), {
+  assert.deepEqual(plain(blame(fields, "by: too much", { fields: { by: "too much", "sizes.0": "no" } })), {
     by: "too much",
     sizes: "sizes.0: no",
   });
-  assert.deepEqual(blame(fields, "ratio must be larger", undefined), { ratio: "ratio must be larger" });
-  assert.deepEqual(blame(fields, "nothing of the kind", null), {});
+  assert.deepEqual(plain(blame(fields, "ratio must be larger", undefined)), { ratio: "ratio must be larger" });
+  assert.deepEqual(plain(blame(fields, "nothing of the kind", null)), {});
 });
 
 test("names that are not the schema's own are not looked up", () => {
