@@ -74,6 +74,32 @@ def test_the_trust_question_is_asked_in_the_notebook(
     chat_of(page, cell=2).expect_live()
 
 
+def test_a_changed_agent_is_named_beside_a_button_that_restarts_it(
+    open_notebook: Notebooks, tmp_path: Path
+) -> None:
+    source = tmp_path / "edited"
+    shutil.copytree(EXAMPLES / "hello_agent", source)
+    page = open_notebook([show(source), f'%piweb "{source}"'])
+    page.run(0)
+    chat = chat_of(page)
+    chat.expect_live()
+    bar = chat.root.locator(".piweb-changed")
+    expect(bar).to_be_hidden()
+
+    agent = source / "agent.py"
+    agent.write_text(
+        agent.read_text(encoding="utf-8").replace("Hello", "Welcome"), encoding="utf-8"
+    )
+    page.run(1)
+    assert "agent.py changed since the agent was started" in page.text(1)
+    expect(bar).to_contain_text("agent.py changed")
+    bar.get_by_role("button", name="Restart").click()
+    expect(bar).to_be_hidden()
+    chat.expect_live()
+    chat.say('CALL greet {"name": "Ada"}')
+    chat.expect_answer("Welcome, Ada!")
+
+
 def test_the_quickstart_looks_as_the_readme_shows_it(page: NotebookPage, tmp_path: Path) -> None:
     """With PIWEB_PICTURES set, the README's picture is made anew."""
     page.run(3)

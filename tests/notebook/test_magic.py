@@ -197,10 +197,11 @@ def test_files_that_changed_are_named_until_the_restart(run: Run, tmp_path: Path
     attached = run(f"%piweb {source}")
     assert "agent.py changed since the agent was started; %piweb restart hello" in attached.out
     assert "changed    agent.py" in text(run("%piweb status").result)
-    notice = piweb.open(name="hello").transcript.messages[-1]
-    assert "agent.py changed" in str(notice)
+    session = piweb.open(name="hello")
+    assert list(session.changes) == ["agent.py"]
     assert run("%piweb restart").error is None
     assert run(f"%piweb {source}").out == ""
+    assert list(session.changes) == []
     turn = run('%%piweb\nCALL greet {"name": "Ada"}').result
     assert turn.tool_calls[0].output == "Welcome, Ada!"
 

@@ -20,7 +20,7 @@ from ..errors import (
     SurfaceCommandError,
     describe_exit,
 )
-from ..sources.spec import LaunchSpec
+from ..sources.spec import Fingerprint, LaunchSpec, list_changes
 from ..wire import frames
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import SurfaceSpec, domain_of, surface_key
@@ -74,6 +74,7 @@ class AgentSession:
         self.lifecycle: Lifecycle = "ended"
         self.detail = "not started"
         self.closed = False
+        self.changes: tuple[str, ...] = ()
         self.log = SessionLog()
         self.mirror = StateMirror()
         self.catalogue = Catalogue(self.mirror)
@@ -87,6 +88,7 @@ class AgentSession:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._process: AgentProcess | None = None
+        self._fingerprint: Fingerprint = {}
         self._failure: PiwebError | None = None
         self._held: list[Callable[[PiwebError | None], None]] = []
         self._timers: set[Timer] = set()
@@ -200,6 +202,8 @@ class AgentSession:
             self.catalogue.begin_epoch(epoch)
             self.requests = Requests(self.write, self.later)
             stale = self.mirror.begin_epoch(epoch)
+            self.changes = ()
+            self._fingerprint = self.spec.take_fingerprint()
             self._set_lifecycle("starting", "")
             for key in stale:
                 self.news.state(key)
@@ -241,6 +245,17 @@ class AgentSession:
         if (gone := self.gone()) is not None:
             raise gone
         return self
+
+    def look_for_changes(self) -> tuple[str, ...]:
+        """Compare the files of the source with what they were when the agent was started.
+
+        What is found is `changes` from then on, and views show it beside a restart button.
+        """
+        changes = list_changes(self.spec, self._fingerprint) if self.epoch else ()
+        if changes != self.changes:
+            self.changes = changes
+            self.news.lifecycle()
+        return changes
 
     def when_ready(self, fn: Callable[[PiwebError | None], None]) -> bool:
         """Keep `fn` until the agent is ready (`fn(None)`) or has failed. False: it is one or the

@@ -253,7 +253,7 @@ def _check_sessions(sessions: Sessions) -> Iterator[Finding]:
             )
         else:
             yield Finding("ok", name, session.lifecycle)
-        if changes := sessions.list_changes(session):
+        if changes := session.look_for_changes():
             yield Finding("warn", name, f"{', '.join(changes)} changed", f"%piweb restart {name}")
 
 

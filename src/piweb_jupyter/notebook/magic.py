@@ -129,8 +129,11 @@ class PiwebMagics(Magics):
             trusted=parsed.has("trust"),
         )
         session = opened.session
-        if opened.attached and (changes := self._sessions.list_changes(session)):
-            _tell_changes(session, changes)
+        if opened.attached and (changes := session.look_for_changes()):
+            _write(
+                f"{', '.join(changes)} changed since the agent was started; "
+                f"%piweb restart {session.name} runs the new code\n"
+            )
         return self._present(session, parsed)
 
     def _present(self, session: AgentSession, parsed: Parsed) -> Any:
@@ -223,7 +226,7 @@ class PiwebMagics(Magics):
     def _do_status(self, parsed: Parsed) -> report.Report:
         session = self._find(parsed)
         _learn_model(session)
-        return report.describe_session(session, self._sessions.list_changes(session))
+        return report.describe_session(session)
 
     def _do_logs(self, parsed: Parsed) -> report.Report:
         count = parsed.get("lines") or str(_LOG_LINES)
@@ -315,12 +318,6 @@ def _learn_model(session: AgentSession) -> None:
     if session.lifecycle == "ready" and not session.model:
         with suppress(PiwebError):
             session.request("get_state", _GLANCE)
-
-
-def _tell_changes(session: AgentSession, changes: tuple[str, ...]) -> None:
-    text = f"{', '.join(changes)} changed since the agent was started"
-    session.chat.change(lambda transcript: transcript.note("info", f"{text}; restart it to use it"))
-    _write(f"{text}; %piweb restart {session.name} runs the new code\n")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def describe_sessions(sessions: Iterable[AgentSession], current: AgentSession | 
     )
 
 
-def describe_session(session: AgentSession, changes: tuple[str, ...]) -> Report:
+def describe_session(session: AgentSession) -> Report:
     """How a session is, and what waits for an answer."""
     lines = [f"{session.name}: {session.lifecycle}" + (", busy" if session.busy else "")]
 
@@ -72,7 +72,7 @@ def describe_session(session: AgentSession, changes: tuple[str, ...]) -> Report:
     if session.detail:
         add("because", session.detail)
     add("source", f"{show_path(session.spec.path)} ({session.spec.kind})")
-    if changes:
+    if changes := session.look_for_changes():
         add("changed", f"{', '.join(changes)}; %piweb restart {session.name} runs the new code")
     add("model", session.model or "none; surfaces work without one")
     for domain in session.surfaces:

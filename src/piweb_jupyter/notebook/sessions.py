@@ -18,7 +18,7 @@ from ..sources.programs import Programs
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
-    from ..sources.spec import Fingerprint, LaunchSpec
+    from ..sources.spec import LaunchSpec
     from ..sources.trust import Ask, TrustPolicy
 
 __all__ = [
@@ -41,19 +41,12 @@ class Defaults:
     trust: TrustPolicy | str = "ask"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
-    """A session, what was asked for, and how its files looked when its agent was started."""
+    """A session, and what was asked for when it was opened."""
 
     session: AgentSession
     wanted: LaunchSpec
-    epoch: int
-    fingerprint: Fingerprint
-
-    def note_start(self) -> None:
-        if self.session.epoch != self.epoch:
-            self.epoch = self.session.epoch
-            self.fingerprint = self.wanted.take_fingerprint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +154,7 @@ class Sessions:
             self.forget(held.session)
         session = AgentSession(spec, name=taken)
         with self._lock:
-            entry = _Entry(session, wanted, 0, {})
+            entry = _Entry(session, wanted)
             if (rival := self._entries.setdefault(taken, entry)) is not entry:
                 entry = rival  # another thread was quicker
             self._current = taken
@@ -170,20 +163,8 @@ class Sessions:
             _refuse_other(entry, wanted, taken)
             entry.session.start()
             return Opened(entry.session, attached=True)
-        session.subscribe(lambda news: entry.note_start() if news.kind == "lifecycle" else None)
-        entry.epoch, entry.fingerprint = 1, wanted.take_fingerprint()
         session.start()
         return Opened(session, attached=False)
-
-    def list_changes(self, session: AgentSession) -> tuple[str, ...]:
-        """The files of its source that were changed since its agent was started."""
-        from ..sources.spec import list_changes
-
-        with self._lock:
-            entry = self._entries.get(session.name)
-        if entry is None or entry.session is not session:
-            return ()
-        return list_changes(entry.wanted, entry.fingerprint)
 
     def on_forget(self, fn: Callable[[AgentSession], None]) -> None:
         """Have `fn(session)` called when a session is about to be forgotten: its views go too."""
