@@ -390,14 +390,14 @@ class Home:
         loop = self._loop.loop
         outcome.task = task = loop.create_task(self._drive(outcome, work))
         task.add_done_callback(lambda _: self._end_task(outcome, work))
-        if outcome.answers:
-            # After its first step: what has ended by then has not been seen to run.
-            loop.call_soon(self._tell_if_running, outcome)
+        # After its first step: what has ended by then has not been seen to run.
+        loop.call_soon(self._tell_if_running, outcome)
         if outcome.context.cancelled:
             task.cancel()
 
     async def _drive(self, outcome: Outcome, work: Coroutine[Any, Any, Any]) -> None:
         """Answer as soon as the handler has ended, in the same step of the loop."""
+        self._writer.hold()  # for one step; `_tell_if_running` ends it if the handler waits
         try:
             value = await work
         except SystemExit:
@@ -406,10 +406,14 @@ class Home:
             self._fail_with(outcome, exc)
         else:
             self._succeed(outcome, value)
+        finally:
+            self._writer.release()
 
     def _tell_if_running(self, outcome: Outcome) -> None:
         if not outcome.done:
-            self._writer.write(encode_command_started(outcome.correlation_id))
+            if outcome.answers:
+                self._writer.put(encode_command_started(outcome.correlation_id))
+            self._writer.release()
 
     def _end_task(self, outcome: Outcome, work: Coroutine[Any, Any, Any]) -> None:
         if not outcome.done:  # it was cancelled before its first step

@@ -37,28 +37,23 @@ class Reader:
     def run(self) -> None:
         """Hand over line by line. The last one may lack its newline, as pi-web's reader has it."""
         feed, on_line = self._splitter.feed, self._on_line
+        hold, release = self._writer.hold, self._writer.release
         while chunk := self._read():
             lines = feed(chunk)
-            if len(lines) > 1:
-                self._take_many(lines)
-            elif lines:
-                on_line(lines[0])
-            if self.stopped:
-                return
+            if not lines:
+                continue
+            # What comes together is answered together, a command's state with its answer.
+            hold()
+            try:
+                for line in lines:
+                    on_line(line)
+                    if self.stopped:
+                        return
+            finally:
+                release()
         tail = self._splitter.flush()
         if tail is not None:
             on_line(tail)
-
-    def _take_many(self, lines: list[bytes]) -> None:
-        """Who sends many lines at once gets the answers together."""
-        self._writer.hold()
-        try:
-            for line in lines:
-                self._on_line(line)
-                if self.stopped:
-                    return
-        finally:
-            self._writer.release()
 
     def _read(self) -> bytes:
         while True:

@@ -39,8 +39,8 @@ class Writer:
         """Give a line its place in the order; `flush` sends it. Never waits."""
         self._out = _thread.allocate_lock()
         self._rest: memoryview | None = None
-        # The thread whose lines wait, or 0; how often there was one; and who looks after it.
-        self._holder = 0
+        # The threads whose lines wait; how often there was one; and who looks after them.
+        self._holders: set[int] = set()
         self._holds = 0
         self._ticking = False
         self._wake: threading.Event | None = None
@@ -57,7 +57,7 @@ class Writer:
         """Let the lines of this thread wait for each other: until `release`, until they are many,
         or for `HOLD_TIME`, whatever the thread is doing.
         """
-        self._holder = _thread.get_ident()
+        self._holders.add(_thread.get_ident())
         self._holds += 1
         if not self._ticking:
             self._ticking = True
@@ -67,8 +67,8 @@ class Writer:
             self._wake.set()
 
     def release(self) -> None:
-        """Send what waits, and hold nothing from now on."""
-        self._holder = 0
+        """Send what waits, and hold nothing of this thread's from now on."""
+        self._holders.discard(_thread.get_ident())
         self.flush()
 
     def _tick(self, wake: threading.Event) -> None:
@@ -88,7 +88,7 @@ class Writer:
     def flush(self) -> None:
         """Send what has been put, by whomever."""
         waiting = self._waiting
-        if self._holder and len(waiting) < _HELD and self._holder == _thread.get_ident():
+        if self._holders and len(waiting) < _HELD and _thread.get_ident() in self._holders:
             return
         while waiting or self._rest is not None:
             with self._out:
