@@ -42,6 +42,9 @@ LATE_INTERVAL = 1.0
 # Seconds after a snapshot at which its version is told again.
 TIPS = (2.0, 5.0)
 
+# A stage that a command has left by then was not worth a message.
+STAGE_DELAY = 0.05
+
 # A view further behind with its events than this is better served by the whole present.
 EVENT_BYTES = 1_000_000
 EVENT_PATIENCE = 2.0
@@ -119,6 +122,7 @@ class Feed:
         self._assigned_at = float("-inf")
         self._tips: list[float] = []
 
+        self._stages: dict[Command, float] = {}
         self._items: list[bytes] = []
         self._item_bytes = 0
         self._oldest = 0.0
@@ -166,8 +170,14 @@ class Feed:
         Read here and now: what is large does not stay with a finished command.
         """
         if not command.done:
-            self._add([letters.stage(command)])
-        elif isinstance(told := letters.result(command), bytes):
+            with self._lock:
+                if self._pages:
+                    self._stages.setdefault(command, time.monotonic() + STAGE_DELAY)
+            self._wake()
+            return
+        with self._lock:
+            self._stages.pop(command, None)
+        if isinstance(told := letters.result(command), bytes):
             self._add([told])
         else:
             self.post(told)
@@ -334,6 +344,8 @@ class Feed:
         self._behind = True
 
     def _events_due(self, now: float) -> float | None:
+        if self._stages and not self._items and not self._behind:
+            return max(next(iter(self._stages.values())), self._sent_at + INTERVAL)
         if not self._items and not self._behind:
             return None
         free_at = None
@@ -355,6 +367,13 @@ class Feed:
             return None
         # A page of a surface sees by the numbers that it has missed something, and asks.
         self._behind = False
+        due = [command for command, at in self._stages.items() if at <= now]
+        for command in due:
+            del self._stages[command]
+        # One that has ended in this very moment is not running again: its result is in the queue.
+        stages = [letters.stage(command) for command in due if not command.done]
+        self._items = stages + self._items
+        self._last += len(stages)
         items, self._items = self._items, []
         self._item_bytes = 0
         self._note_sent(now, sum(map(len, items)))

@@ -42,6 +42,8 @@ const FINAL: ReadonlySet<Stage> = new Set(["done", "failed", "cancelled", "lost"
 // After this long without a word the same message goes again, later twice as late.
 const RESEND = 4000;
 const RESEND_MOST = 32_000;
+// An acknowledgement costs the server three messages; events are acknowledged in bunches.
+const ACK_PAUSE = 250;
 // Finished commands that are kept for the forms to look at.
 const KEPT = 50;
 
@@ -62,6 +64,7 @@ export class Commands {
   readonly #entries = new Map<string, Entry>();
   readonly #watchers = new Set<() => void>();
   #seq = -1;
+  #acking: ReturnType<typeof setTimeout> | undefined;
 
   constructor(link: Link) {
     this.#link = link;
@@ -161,9 +164,16 @@ export class Commands {
     const missed = this.#seq >= 0 && first > this.#seq + 1;
     this.#seq = Math.max(this.#seq, last);
     for (const item of (decode(buffers[0]) ?? []) as Json[][]) this.#take(item);
-    this.#link.send({ kind: "ack", page: this.#link.page, seq: last });
+    this.#ack();
     // What was missed may have been about ours: ask again, at once.
     if (missed) for (const entry of this.#entries.values()) if (!isDone(entry)) this.#again(entry);
+  }
+
+  #ack(): void {
+    this.#acking ??= setTimeout(() => {
+      this.#acking = undefined;
+      this.#link.send({ kind: "ack", page: this.#link.page, seq: this.#seq });
+    }, ACK_PAUSE);
   }
 
   /** The number of the last event before this page came. */

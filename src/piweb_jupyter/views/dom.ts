@@ -48,19 +48,33 @@ export function keepKeys(root: HTMLElement): void {
   });
 }
 
-/** Runs `fn` in the next frame, once, however often it is asked for. A hidden page has no frames. */
+// A screen shows no more.
+const FRAME = 1000 / 60;
+
+/**
+ * Runs `fn` soon, once, however often it is asked for: at once after a pause, since a person waits
+ * for what they have clicked, and then with the frames. A hidden page has no frames.
+ */
 export function onFrame(fn: () => void): () => void {
   let asked = false;
+  let ranAt = 0;
+  const run = () => {
+    if (!asked) return;
+    asked = false;
+    ranAt = performance.now();
+    fn();
+  };
   return () => {
     if (asked) return;
     asked = true;
-    const run = () => {
-      if (!asked) return;
-      asked = false;
-      fn();
-    };
-    if (document.visibilityState === "visible") requestAnimationFrame(run);
+    if (performance.now() - ranAt > FRAME) {
+      // Not here and now: one message changes several traits, and tells of each.
+      queueMicrotask(run);
+      return;
+    }
+    const isVisible = document.visibilityState === "visible";
+    if (isVisible) requestAnimationFrame(run);
     // A frame may never come: a page that is hidden in the meantime draws late, but it draws.
-    setTimeout(run, document.visibilityState === "visible" ? 500 : 100);
+    setTimeout(run, isVisible ? 500 : 100);
   };
 }

@@ -37,7 +37,7 @@ export class CommandForm {
     this.#fields = fieldsOf(spec.args);
     this.#button = h("button", { type: "submit", class: "piweb-button", title: spec.description }, labelOf(spec));
     this.#confirm = this.#makeConfirm();
-    this.#line = new StageLine(runner.commands);
+    this.#line = new StageLine(runner.commands, labelOf(spec));
     const rows = this.#fields.map((field) => {
       const input = new Input(field);
       this.#inputs.set(field.name, input);
@@ -208,11 +208,13 @@ class StageLine {
   #command: Command | undefined;
   #late: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(commands: Commands) {
+  constructor(commands: Commands, label: string) {
     this.#commands = commands;
     this.#cancel = h("button", { type: "button", class: "piweb-link", onclick: () => this.#command && commands.cancel(this.#command) }, "Cancel");
     this.#forget = h("button", { type: "button", class: "piweb-link", onclick: () => this.#command && commands.forget(this.#command) }, "Stop waiting");
     this.el = h("div", { class: "piweb-stage", role: "status" }, this.#text, this.#cancel, this.#forget);
+    // Below a row of buttons it has to say whose it is.
+    this.el.dataset["label"] = label;
     this.el.hidden = true;
   }
 

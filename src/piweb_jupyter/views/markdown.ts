@@ -14,6 +14,9 @@ const TAGS = [
 const ATTRIBUTES = ["align", "alt", "colspan", "href", "open", "rowspan", "src", "start", "title"];
 const LINK = /^(?:https?:\/\/|mailto:)/i;
 const IMAGE = /^data:image\/(?:png|jpe?g|gif|webp|avif|bmp);base64,[a-z0-9+/=\s]*$/i;
+// Drawing a long open block again costs; it may take one part in so many of the time.
+const SHARE = 8;
+const CHEAP = 3;
 // A text may be long and its address longer.
 const SHOWN_URL = 300;
 
@@ -79,8 +82,10 @@ export class Markdown {
   readonly #open = h("div", { class: "piweb-open" });
   #blocks = new Blocks();
   #code: HTMLElement | undefined;
-  #text: string | undefined;
+  #text = "";
   #isDone = false;
+  #restAt = 0;
+  #resting: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.el.append(this.#open);
@@ -89,8 +94,28 @@ export class Markdown {
   update(text: string, isDone: boolean): void {
     if (text === this.#text && isDone === this.#isDone) return;
     if (this.#isDone) this.#reset();
+    const before = this.#text;
     this.#text = text;
     this.#isDone = isDone;
+    clearTimeout(this.#resting);
+    const began = performance.now();
+    if (!isDone && began < this.#restAt && before && text.startsWith(before)) {
+      // In between, what is new stands there as it came.
+      innermost(this.#open).append(text.slice(before.length));
+      this.#resting = setTimeout(() => this.#draw(), this.#restAt - began);
+      return;
+    }
+    this.#draw();
+  }
+
+  #draw(): void {
+    const began = performance.now();
+    this.#drawNow(this.#text, this.#isDone);
+    const took = performance.now() - began;
+    this.#restAt = took > CHEAP ? began + took * SHARE : 0;
+  }
+
+  #drawNow(text: string, isDone: boolean): void {
     const step = this.#blocks.update(text, isDone);
     if (step.reset) this.el.replaceChildren(this.#open);
     if (step.code) {
@@ -108,6 +133,8 @@ export class Markdown {
   }
 
   #reset(): void {
+    this.#text = "";
+    this.#restAt = 0;
     this.#blocks = new Blocks();
     this.el.replaceChildren(this.#open);
     this.#open.replaceChildren();
@@ -124,6 +151,13 @@ export class Markdown {
     if (code.text.startsWith(drawn)) this.#code.append(code.text.slice(drawn.length));
     else this.#code.textContent = code.text;
   }
+}
+
+/** Where a text that goes on would go on. */
+function innermost(root: Element): Element {
+  let el = root;
+  while (el.lastElementChild && el.lastElementChild === el.lastChild) el = el.lastElementChild;
+  return el;
 }
 
 /** Give finished code blocks a button to copy them. */

@@ -156,7 +156,8 @@ class Display {
       // What is only a button needs little room: those first, in one row.
       const plain = this.#commandForms.filter((form) => form.isPlain);
       const others = this.#commandForms.filter((form) => !form.isPlain);
-      this.#forms.replaceChildren(...[...plain, ...others].map((form) => form.el));
+      const row = plain.length > 0 ? [h("div", { class: "piweb-plains" }, ...plain.map((form) => form.el))] : [];
+      this.#forms.replaceChildren(...row, ...others.map((form) => form.el));
     }
     for (const form of this.#commandForms) form.update();
     // pi-web's agents declare no commands: there a person has to know their names.
