@@ -78,7 +78,6 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
             raise StartFailure(
                 f"cannot work in {options.cwd!r}: {exc.strerror}\ngive another --cwd"
             ) from None
-    gc.disable()  # nothing of what an import makes is garbage; looking for some costs 5 %
     agent, file = load_agent(path)
     writer = Writer(stdout)
     runtime = checked(lambda: Runtime(agent, file, writer))
@@ -96,7 +95,7 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
         writer.put(encode_declaration("slash_completions", {"items": agent.slash_completions}))
     runtime.surfaces.declare()
     runtime.surfaces.start()
-    gc.freeze()
+    gc.freeze()  # what there is now stays for as long as the process
     gc.enable()
     writer.write(encode_ready())
     try:
