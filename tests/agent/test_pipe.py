@@ -116,12 +116,17 @@ def test_a_line_cut_anywhere_is_one_line(counter: Child) -> None:
 
 
 def test_a_line_of_100_mb_is_passed_over_and_the_next_is_read(counter: Child) -> None:
-    counter.send(b'{"type":"ui_rpc","request":"')
+    counter.send(CLICK[:-60] % b"long")
     for _ in range(100):
         counter.send(b"x" * 1024 * 1024)
     counter.send(b'"}\n', ui_rpc("after", "increment"))
     assert counter.outcome("after") == {"count": 1}
-    assert "it is too long" in counter.said
+    assert counter.outcome("long")["code"] == "invalid_args"
+    assert "bytes is too long" in counter.outcome("long")["message"]
+    for _ in range(70):
+        counter.send(b"y" * 1024 * 1024)
+    counter.send(b"\n")
+    counter.wait(is_parse_error)
 
 
 def test_lines_sent_before_it_is_ready_are_answered_after(launch: Launch) -> None:
@@ -174,7 +179,7 @@ def test_what_an_agent_prints_goes_to_its_log_and_stdin_is_not_its_own(launch: L
 
 def test_a_forked_child_can_neither_write_nor_hold_the_pipe_open(launch: Launch) -> None:
     child = launch("""
-        import os, sys
+        import os, signal
         from piweb_jupyter.agent import create_surface, define_agent
 
         demo = create_surface("demo", {"n": 0})
@@ -190,10 +195,23 @@ def test_a_forked_child_can_neither_write_nor_hold_the_pipe_open(launch: Launch)
             os.waitpid(pid, 0)
             ctx.set_state({"n": 1})
 
+        @demo.command
+        def fork_and_end(ctx):
+            source, sink = os.pipe()
+            pid = os.fork()
+            if not pid:
+                os.write(sink, b"there")
+                while True:
+                    signal.pause()
+            os.read(source, 5)
+            os.kill(pid, signal.SIGTERM)
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
         agent = define_agent(surfaces=[demo])
     """).ready()
     child.run("fork")
     assert [line["value"]["n"] for line in child.states()] == [0, 1]
+    assert child.run("fork_and_end") == -signal.SIGTERM
 
 
 # ---------------------------------------------------------------- nothing is lost

@@ -34,6 +34,7 @@ class Ending:
         """From now on SIGTERM, SIGINT and a host that is gone end the process."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        os.register_at_fork(after_in_child=_forget)
         _thread.start_new_thread(self._await_hangup, (stdin,))
 
     def begin(self, code: int) -> None:
@@ -71,3 +72,9 @@ class Ending:
         time.sleep(EXIT_TIMEOUT)
         self._writer.settle(0.05)
         os._exit(code)
+
+
+def _forget() -> None:
+    """A forked child of the agent's own is no agent: signals end it as they end any process."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

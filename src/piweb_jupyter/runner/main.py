@@ -83,7 +83,8 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
     runtime = checked(lambda: Runtime(agent, file, writer))
     rpc = checked(lambda: RpcLoop(runtime, model=options.model, session_id=options.session_id))
     routes = Routes(runtime)
-    reader = Reader(stdin, Router(runtime, rpc, routes).handle, _refuse_oversize, writer)
+    router = Router(runtime, rpc, routes)
+    reader = Reader(stdin, router.handle, router.refuse_oversize, writer)
     ending = Ending(writer, reader)
     writer.on_broken = lambda: ending.begin(1)
     runtime.loop.on_exit = ending.begin
@@ -107,7 +108,3 @@ def _serve(options: Options, stdin: int, stdout: int) -> int:
         rpc.close()
         runtime.loop.close(_CLEANUP_TIMEOUT)
     return ending.code
-
-
-def _refuse_oversize(head: bytes, size: int) -> None:
-    say(f"a line of {size} bytes was passed over, it is too long: {head[:80]!r}")

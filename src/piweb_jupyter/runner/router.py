@@ -61,11 +61,19 @@ class Router:
         except Exception as exc:
             report_failure(f"a {type(frame).__name__} could not be handled", exc)
 
+    def refuse_oversize(self, head: bytes, size: int) -> None:
+        """A line was longer than the limit; `head` is how it began."""
+        error = ProtocolError(f"a line of {size} bytes is too long", head)
+        say(str(error))
+        self._answer(head, error)
+
     def _refuse(self, line: bytes, error: ProtocolError) -> None:
         """pi answers what is no JSON; pi-web passes over its own frames when they are wrong."""
         say(f"a line was not understood: {error}")
-        if not error.reason.startswith(("not JSON", "nested")):
-            return
+        if error.reason.startswith(("not JSON", "nested")):
+            self._answer(line, error)
+
+    def _answer(self, line: bytes, error: ProtocolError) -> None:
         found = _COMMAND.match(line)
         if found is None:
             self._rpc.refuse_line(error)
