@@ -5,6 +5,10 @@ import { Marked, type Token, type TokensList } from "marked";
 
 const marked = new Marked({ gfm: true, breaks: false });
 
+// A block that is longer is drawn in pieces until the text is complete: to lay it out again with
+// every word would take the time that typing needs.
+const LONGEST = 4000;
+
 // A fence that opens a line, and is not closed yet.
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n`]*)\n/;
 
@@ -21,12 +25,17 @@ export interface Step {
 export class Blocks {
   #text = "";
   #done = 0;
+  #isCut = false;
 
   /** Take the whole text as it is now; `isLast`: it grows no more. */
   update(raw: string, isLast: boolean): Step {
     const text = raw.includes("\r") ? raw.replaceAll(/\r\n?/g, "\n") : raw;
-    const reset = text.length < this.#text.length || !text.startsWith(this.#text);
-    if (reset) this.#done = 0;
+    const isOther = text.length < this.#text.length || !text.startsWith(this.#text);
+    const reset = isOther || (isLast && this.#isCut);
+    if (reset) {
+      this.#done = 0;
+      this.#isCut = false;
+    }
     this.#text = text;
     const tail = text.slice(this.#done);
     const code = isLast ? undefined : openFence(tail);
@@ -40,8 +49,23 @@ export class Blocks {
     while (last > 0 && tokens[last]?.type === "space") last -= 1;
     const closed = tokens.slice(0, Math.max(0, last));
     for (const token of closed) this.#done += token.raw.length;
-    return { closed, open: tokens.slice(closed.length), code: undefined, reset };
+    const open = tokens.slice(closed.length);
+    const rest = text.slice(this.#done);
+    if (rest.length <= LONGEST) return { closed, open, code: undefined, reset };
+    const piece = rest.slice(0, cutAt(rest));
+    this.#done += piece.length;
+    this.#isCut = true;
+    return { closed: [...closed, ...lex(piece)], open: lex(rest.slice(piece.length)), code: undefined, reset };
   }
+}
+
+/** Where a block that is too long may be cut: after a line, else after a word. */
+function cutAt(text: string): number {
+  const half = text.length / 2;
+  const line = text.lastIndexOf("\n") + 1;
+  if (line > half) return line;
+  const word = text.lastIndexOf(" ") + 1;
+  return word > half ? word : text.length;
 }
 
 /** The inside of a code block that has begun and not ended; it needs no parsing. */

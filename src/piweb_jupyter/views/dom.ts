@@ -50,31 +50,39 @@ export function keepKeys(root: HTMLElement): void {
 
 // A screen shows no more.
 const FRAME = 1000 / 60;
+// Of the time, one part in so many is for drawing: keys and clicks have the rest.
+const SHARE = 4;
 
 /**
  * Runs `fn` soon, once, however often it is asked for: at once after a pause, since a person waits
- * for what they have clicked, and then with the frames. A hidden page has no frames.
+ * for what they have clicked; then with the frames, or less often where drawing takes long. A hidden
+ * page has no frames.
  */
 export function onFrame(fn: () => void): () => void {
   let asked = false;
-  let ranAt = 0;
+  let restsUntil = 0;
   const run = () => {
     if (!asked) return;
     asked = false;
-    ranAt = performance.now();
+    const began = performance.now();
     fn();
+    restsUntil = began + Math.max(FRAME, (performance.now() - began) * SHARE);
   };
   return () => {
     if (asked) return;
     asked = true;
-    if (performance.now() - ranAt > FRAME) {
+    const rest = restsUntil - performance.now();
+    if (rest <= 0) {
       // Not here and now: one message changes several traits, and tells of each.
       queueMicrotask(run);
-      return;
+    } else if (document.visibilityState !== "visible") {
+      setTimeout(run, 100);
+    } else if (rest <= FRAME) {
+      requestAnimationFrame(run);
+      // A frame may never come: a page that is hidden in the meantime draws late, but it draws.
+      setTimeout(run, 500);
+    } else {
+      setTimeout(run, rest);
     }
-    const isVisible = document.visibilityState === "visible";
-    if (isVisible) requestAnimationFrame(run);
-    // A frame may never come: a page that is hidden in the meantime draws late, but it draws.
-    setTimeout(run, isVisible ? 500 : 100);
   };
 }

@@ -14,9 +14,8 @@ const TAGS = [
 const ATTRIBUTES = ["align", "alt", "colspan", "href", "open", "rowspan", "src", "start", "title"];
 const LINK = /^(?:https?:\/\/|mailto:)/i;
 const IMAGE = /^data:image\/(?:png|jpe?g|gif|webp|avif|bmp);base64,[a-z0-9+/=\s]*$/i;
-// Drawing a long open block again costs; it may take one part in so many of the time.
-const SHARE = 8;
-const CHEAP = 3;
+// Code that is being written is laid out in pieces of about so many characters.
+const PIECE = 4000;
 // A text may be long and its address longer.
 const SHOWN_URL = 300;
 
@@ -82,10 +81,9 @@ export class Markdown {
   readonly #open = h("div", { class: "piweb-open" });
   #blocks = new Blocks();
   #code: HTMLElement | undefined;
+  #drawnCode = "";
   #text = "";
   #isDone = false;
-  #restAt = 0;
-  #resting: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.el.append(this.#open);
@@ -94,28 +92,8 @@ export class Markdown {
   update(text: string, isDone: boolean): void {
     if (text === this.#text && isDone === this.#isDone) return;
     if (this.#isDone) this.#reset();
-    const before = this.#text;
     this.#text = text;
     this.#isDone = isDone;
-    clearTimeout(this.#resting);
-    const began = performance.now();
-    if (!isDone && began < this.#restAt && before && text.startsWith(before)) {
-      // In between, what is new stands there as it came.
-      innermost(this.#open).append(text.slice(before.length));
-      this.#resting = setTimeout(() => this.#draw(), this.#restAt - began);
-      return;
-    }
-    this.#draw();
-  }
-
-  #draw(): void {
-    const began = performance.now();
-    this.#drawNow(this.#text, this.#isDone);
-    const took = performance.now() - began;
-    this.#restAt = took > CHEAP ? began + took * SHARE : 0;
-  }
-
-  #drawNow(text: string, isDone: boolean): void {
     const step = this.#blocks.update(text, isDone);
     if (step.reset) this.el.replaceChildren(this.#open);
     if (step.code) {
@@ -133,31 +111,28 @@ export class Markdown {
   }
 
   #reset(): void {
-    this.#text = "";
-    this.#restAt = 0;
     this.#blocks = new Blocks();
     this.el.replaceChildren(this.#open);
     this.#open.replaceChildren();
     this.#code = undefined;
   }
 
-  /** A block of code that is being written: only what is new is added. */
+  /** A block of code that is being written: only what is new is added, and laid out. */
   #drawCode(code: { language: string; text: string }): void {
-    if (!this.#code) {
+    if (!this.#code || !code.text.startsWith(this.#drawnCode)) {
+      this.#drawnCode = "";
       this.#code = h("code");
       this.#open.replaceChildren(h("pre", {}, this.#code));
     }
-    const drawn = this.#code.textContent ?? "";
-    if (code.text.startsWith(drawn)) this.#code.append(code.text.slice(drawn.length));
-    else this.#code.textContent = code.text;
+    const added = code.text.slice(this.#drawnCode.length);
+    this.#drawnCode = code.text;
+    this.#code.append(added);
+    const { length } = this.#code.textContent ?? "";
+    if (length < PIECE || !added.endsWith("\n")) return;
+    const next = h("code");
+    this.#code.after(next);
+    this.#code = next;
   }
-}
-
-/** Where a text that goes on would go on. */
-function innermost(root: Element): Element {
-  let el = root;
-  while (el.lastElementChild && el.lastElementChild === el.lastChild) el = el.lastElementChild;
-  return el;
 }
 
 /** Give finished code blocks a button to copy them. */

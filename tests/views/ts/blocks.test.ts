@@ -89,6 +89,20 @@ test("another text starts over", () => {
   assert.equal(blocks.update("other", false).reset, true);
 });
 
+test("a block without an end is drawn in pieces, and as one when the text is complete", () => {
+  const words = Array.from({ length: 5000 }, (_, n) => `word${n}`).join(" ");
+  const blocks = new Blocks();
+  let longest = 0;
+  for (let at = 0; at < words.length; at += 500) {
+    const step = blocks.update(words.slice(0, at), false);
+    longest = Math.max(longest, ...step.open.map((token) => token.raw.length));
+  }
+  assert.ok(longest <= 4500);
+  const last = blocks.update(words, true);
+  assert.equal(last.reset, true);
+  assert.equal(toHtml(last.closed), `<p>${words}</p>\n`);
+});
+
 test("carriage returns do not shift what is done", () => {
   assert.equal(draw([...TEXT.replaceAll("\n", "\r\n")]), whole);
 });
