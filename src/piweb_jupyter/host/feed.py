@@ -261,15 +261,17 @@ class Feed:
             return 1000
         with self._lock:
             events_due, snapshot_due = self._events_due(now), self._snapshot_due(now)
-            events = None
-            if events_due is not None and events_due <= now:
-                events = self._take_events(now)
+            # The state that a command made goes before its result, as on the wire: the page draws
+            # the first of the two at once, and the second in its next frame.
+            is_state = snapshot_due is not None and snapshot_due <= now
+            is_event = not is_state and events_due is not None and events_due <= now
+            events = self._take_events(now) if is_event else None
+        if is_state:
+            return self._emit_snapshot(now)
         if events is not None:
             return self._send(events)
-        if events_due is not None and events_due <= now:
+        if is_event:
             return self._send(self._present("*"))
-        if snapshot_due is not None and snapshot_due <= now:
-            return self._emit_snapshot(now)
         return self._emit_tip(now)
 
     def _send(self, message: Message) -> int:
