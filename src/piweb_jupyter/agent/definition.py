@@ -12,13 +12,13 @@ from .arguments import locate
 from .surface import Surface
 from .tools import Tool
 
-__all__ = ["Agent", "Request", "Route", "define_agent"]
+__all__ = ["METHODS", "Agent", "Request", "Route", "define_agent"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # pi-web's pattern; it refuses everything else when it loads an agent.
 _ROUTE_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_METHODS = ("GET", "POST")
+METHODS = ("GET", "POST")
 
 
 class Request:
@@ -57,7 +57,7 @@ class Route:
         self.name = name
         self.handler = handler
         self.methods = tuple(str(method).upper() for method in methods)
-        if not self.methods or not set(self.methods) <= set(_METHODS):
+        if not self.methods or not set(self.methods) <= set(METHODS):
             raise AgentDefinitionError(
                 f"route `{name}` ({locate(handler)}): its methods are GET and POST, "
                 f"not {list(methods)}"
