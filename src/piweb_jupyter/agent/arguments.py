@@ -26,8 +26,6 @@ __all__ = ["Arguments", "locate"]
 Fields: typing.TypeAlias = dict[str, Any]
 Reader: typing.TypeAlias = Callable[[Any], Any]
 
-_Kind = inspect._ParameterKind  # noqa: SLF001 - the enum has no public name
-
 _SCALARS: dict[object, Fields] = {
     int: {"type": "integer"},
     float: {"type": "number"},
@@ -57,10 +55,10 @@ class Arguments:
         except (TypeError, ValueError) as exc:
             raise AgentDefinitionError(f"{what}: {exc}") from None
         parameters = list(signature.parameters.values())[skip:]
-        self._open = any(p.kind is _Kind.VAR_KEYWORD for p in parameters)
-        self._parameters = [p for p in parameters if p.kind is not _Kind.VAR_KEYWORD]
+        self._open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self._parameters = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
         for parameter in self._parameters:
-            if parameter.kind in (_Kind.POSITIONAL_ONLY, _Kind.VAR_POSITIONAL):
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
                 raise AgentDefinitionError(
                     f"{what} ({locate(function)}): arguments come by name, so it cannot take "
                     f"`{parameter}`; make it an ordinary parameter"

@@ -34,7 +34,8 @@ class Ending:
         """From now on SIGTERM, SIGINT and a host that is gone end the process."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        os.register_at_fork(after_in_child=_forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forget)
         _thread.start_new_thread(self._await_hangup, (stdin,))
 
     def begin(self, code: int) -> None:

@@ -61,9 +61,9 @@ def _take_stdio() -> tuple[int, int]:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    # A host may have left them non-blocking; then a write could stop half-way.
-    os.set_blocking(stdin, True)
-    os.set_blocking(stdout, True)
+    if os.name == "posix":  # a host may have left them non-blocking; then each line costs more
+        os.set_blocking(stdin, True)
+        os.set_blocking(stdout, True)
     return stdin, stdout
 
 

@@ -46,7 +46,8 @@ class Writer:
         self._wake: threading.Event | None = None
         self._broken = False
         # A forked child has copies of our lines and of our descriptor, and must use neither.
-        os.register_at_fork(after_in_child=self._abandon)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._abandon)
 
     def write(self, line: bytes) -> None:
         """Send one line, which ends in a newline. Waits while the host does not read."""
