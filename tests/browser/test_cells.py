@@ -23,6 +23,7 @@ def page(shared_notebook: Notebooks) -> NotebookPage:
         "%%piweb\nSLOW 2000 20",
         '%%piweb\nCALL increment {"by": {sum([3, 4])}}',
         "%piweb demo",
+        "%%piweb -n counter_agent\nSAY **done** <img src=x onerror=alert(1)> ![](https://a.example/)",
     ]
     page = shared_notebook(cells)
     page.run(0)
@@ -49,6 +50,14 @@ def test_a_prompt_streams_into_its_cell_and_the_result_takes_its_place(page: Not
     expect(page.output(2).locator(".piweb-chat")).to_have_count(0)
     expect(surface_of(page).own.get_by_label("count", exact=True)).to_have_text("7")
     chat_of(page).expect_answer("returned")
+
+
+def test_the_result_is_drawn_and_fetches_nothing(page: NotebookPage) -> None:
+    page.run(4)
+    result = page.output(4).locator(".jp-OutputArea-executeResult")
+    expect(result.locator("strong")).to_have_text("done")
+    expect(result).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(result.locator("img")).to_have_count(0)
 
 
 def test_the_trust_question_is_asked_in_the_notebook(

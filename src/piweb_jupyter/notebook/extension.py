@@ -29,7 +29,8 @@ def load(shell: InteractiveShell) -> None:
     if find_kernel(shell) is not None:
         # By name: the class is loaded with the first session. In a terminal the text has streamed
         # into the scroll-back already, and the result need not say it again.
-        _plain(shell).for_type_by_name(*_TURN, _print_turn)
+        _formatter(shell, "text/plain").for_type_by_name(*_TURN, _print_turn)
+        _formatter(shell, "text/html").for_type_by_name(*_TURN, _draw_turn)
     sessions.on_forget(_close_views)
 
 
@@ -51,23 +52,29 @@ def unload(shell: InteractiveShell) -> None:
             for matcher in completer.custom_matchers
             if getattr(matcher, "matcher_identifier", "") != "piweb_jupyter.matcher"
         ]
-    formatter = _plain(shell)
-    formatter.deferred_printers.pop(_TURN, None)
-    for known in [
-        cls for cls in formatter.type_printers if (cls.__module__, cls.__name__) == _TURN
-    ]:
-        del formatter.type_printers[known]
+    for form in ("text/plain", "text/html"):
+        formatter = _formatter(shell, form)
+        formatter.deferred_printers.pop(_TURN, None)
+        printers = formatter.type_printers
+        for known in [cls for cls in printers if (cls.__module__, cls.__name__) == _TURN]:
+            del printers[known]
 
 
-def _plain(shell: InteractiveShell) -> Any:
+def _formatter(shell: InteractiveShell, form: str) -> Any:
     formatters: Any = shell.display_formatter
-    return formatters.formatters["text/plain"]
+    return formatters.formatters[form]
 
 
 def _print_turn(turn: Any, printer: Any, cycle: bool) -> None:
     from .stream import tell_turn
 
     printer.text(tell_turn(turn))
+
+
+def _draw_turn(turn: Any) -> str:
+    from .stream import tell_turn_html
+
+    return tell_turn_html(turn)
 
 
 def _close_views(session: AgentSession) -> None:

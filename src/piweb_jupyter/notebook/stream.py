@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from ..host.news import SessionNews
     from ..host.questions import Question
     from ..host.session import AgentSession
+    from ..host.summary import ToolCall
     from ..host.turn import Turn
     from ..sources.trust import Ask
     from .show import Audience
 
-__all__ = ["follow_turn", "tell_turn"]
+__all__ = ["follow_turn", "tell_turn", "tell_turn_html"]
 
 # An aborted turn ends when the agent says so; a deaf one must not hold the cell.
 _ABORT_PATIENCE = 5.0
@@ -164,18 +165,34 @@ class _Printer:
 
 def tell_turn(turn: Turn) -> str:
     """A turn in plain text: whose it is, the tools it ran, the answer."""
-    lines = [turn.session.name]
-    for call in turn.tool_calls:
-        outcome = "" if call.status == "done" else f" ({call.status})"
-        output = " ".join(call.output.split())
-        lines.append(f"· {call.name} {_show_arguments(call.args)}{outcome} → {_cut(output)}")
-    if turn.text:
-        lines.append(turn.text)
-    if turn.aborted:
-        lines.append("(aborted)")
-    elif turn.error:
-        lines.append(f"({turn.error})")
+    lines = [turn.session.name, *map(_tell_call, turn.tool_calls)]
+    lines += [text for text in (turn.text, _tell_end(turn)) if text]
     return "\n".join(lines if len(lines) > 1 else [*lines, "(no answer)"])
+
+
+def tell_turn_html(turn: Turn) -> str:
+    """The same with the answer's Markdown as structure."""
+    from html import escape
+
+    from .markdown import render_markdown
+
+    told = [f"<b>{escape(turn.session.name)}</b>"]
+    told += [f"<br><code>{escape(_tell_call(call))}</code>" for call in turn.tool_calls]
+    end = _tell_end(turn)
+    body = render_markdown(turn.text) + (f"<p><i>{escape(end)}</i></p>" if end else "")
+    return f"<div>{''.join(told)}{body or '<p><i>(no answer)</i></p>'}</div>"
+
+
+def _tell_call(call: ToolCall) -> str:
+    outcome = "" if call.status == "done" else f" ({call.status})"
+    output = _cut(" ".join(call.output.split()))
+    return f"· {call.name} {_show_arguments(call.args)}{outcome} → {output}"
+
+
+def _tell_end(turn: Turn) -> str:
+    if turn.aborted:
+        return "(aborted)"
+    return f"({turn.error})" if turn.error else ""
 
 
 def _show_arguments(args: Any) -> str:
