@@ -2,13 +2,15 @@
 
 import { isDone, type Command, type Commands, type Outcome } from "./commands";
 import { h, setAttribute, setShown, setText } from "./dom";
-import type { Json } from "./model";
+import { randomId, type Json } from "./model";
 import { blame, fieldsOf, labelOf, parse, show, type CommandSpec, type Field } from "./schema";
 import { preview } from "./tree";
 
 // "Stop waiting" is offered then; before that it would only flicker.
 const STOP_AFTER = 3000;
 
+// This module is loaded once per model, and a page shows several: ids need more than a counter.
+const place = randomId();
 let numbers = 0;
 
 /** What a form needs of its surroundings. */
@@ -134,7 +136,7 @@ class Input {
 
   constructor(field: Field) {
     this.#field = field;
-    const id = `piweb-field-${++numbers}`;
+    const id = `piweb-field-${place}-${++numbers}`;
     this.#fault = h("span", { class: "piweb-fault", id: `${id}-fault`, role: "alert" });
     this.#control = makeControl(field);
     this.#control.id = id;

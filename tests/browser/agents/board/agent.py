@@ -64,11 +64,6 @@ def remove(ctx: Context[Board]) -> None:
 
 
 @board.command
-def remove_last(ctx: Context[Board]) -> None:
-    ctx.set_state(lambda s: s.model_copy(update={"rows": s.rows[:-1]}))
-
-
-@board.command
 async def hold(ctx: Context[Board]) -> str:
     """Wait for `release`."""
     released = asyncio.Event()
