@@ -5,6 +5,7 @@ import logging
 import pytest
 import traitlets
 
+from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.views import SurfaceView, close_views, view_chat, view_session, view_surface
 from piweb_jupyter.views.surface import SurfaceView as Surface
 from tests.host.opening import Open
@@ -196,6 +197,59 @@ def test_a_click_takes_the_shell_that_the_front_end_has_named(open_: Open, comms
     session = open_("counter")
     for view in (view_session(session), view_chat(session), view_surface(session, "demo")):
         assert view.comm._reply_subshell_for({}, "named") == "named"  # noqa: SLF001
+
+
+def operate(page: Page, **fields: object) -> dict[str, object]:
+    id_ = f"page.op{len(page.items('result'))}"
+    page.send("op", id=id_, **fields)
+    told: dict[str, object] = page.wait_result(id_)["data"]
+    return told
+
+
+def test_an_own_views_operation_goes_into_the_conversation_where_there_is_one(
+    open_: Open, comms: Comms
+) -> None:
+    session = open_("counter")
+    view = view_surface(session, "demo")
+    page = Page(comms, view)
+    page.hello()
+    comms.wait(lambda: view.info["channel"] == "prompt")
+    op = {"title": "Resize", "tool": "edit", "params": [["size", "512"], ["prompt", ""]]}
+    assert operate(page, op=op) == {"ok": True, "channel": "prompt"}
+    comms.wait(lambda: session.transcript.messages and not session.busy)
+    said = session.transcript.messages[0]["parts"][0]["text"]
+    assert said == "Resize\n\n```surface-op\ntool: edit\nsize: 512\n```"
+
+
+def test_an_own_views_operation_without_a_conversation_is_its_command(
+    open_: Open, comms: Comms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AgentSession, "channel", lambda session, domain: "command")
+    page = Page(comms, view_surface(open_("counter"), "demo"))
+    page.hello()
+    op = {"title": "Add", "tool": "add", "fallback": {"action": "increment", "args": {"by": 4}}}
+    assert operate(page, op=op) == {
+        "ok": True,
+        "channel": "command",
+        "result": {"ok": True, "stage": "done", "data": {"count": 4}},
+    }
+    assert operate(page, op={"title": "Add", "tool": "add"}) == {
+        "ok": False,
+        "channel": "command",
+        "error": {
+            "code": "no_fallback",
+            "message": "Add: there is no conversation, and no command stands for it",
+        },
+    }
+
+
+def test_an_operation_that_is_none_is_refused_as_data(open_: Open, comms: Comms) -> None:
+    page = Page(comms, view_surface(open_("counter"), "demo"))
+    page.hello()
+    wrong: list[object] = [None, [], {"title": "x"}, {"title": "", "tool": "x"}]
+    for op in wrong:
+        told = operate(page, op=op)
+        assert told["ok"] is False
 
 
 def test_rubbish_from_a_page_is_logged_and_does_nothing(

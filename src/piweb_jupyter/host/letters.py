@@ -20,9 +20,9 @@ __all__ = [
     "Message",
     "chat_body",
     "describe_error",
+    "describe_outcome",
     "events",
     "list_questions",
-    "outcome_of",
     "pong",
     "present",
     "questions",
@@ -75,18 +75,17 @@ def stage(command: Command) -> bytes:
 
 def result(command: Command) -> bytes | Message:
     """What became of a settled command: an event, or a message of its own where it is large."""
-    outcome = outcome_of(command)
+    outcome = dumps(describe_outcome(command))
     if len(outcome) <= INLINE:
         return b'["result",%s,%s]' % (dumps(command.id), outcome)
     return {"kind": "result", "of": command.id}, [outcome]
 
 
-def outcome_of(command: Command) -> bytes:
-    """A settled command as JSON: its stage, and `data` or `error`."""
+def describe_outcome(command: Command) -> dict[str, JSON]:
+    """A settled command: its stage, and `data` or `error`."""
     if command.error is None:
-        return dumps({"ok": True, "stage": command.stage, "data": command.data})
-    error = describe_error(command.error)
-    return dumps({"ok": False, "stage": command.stage, "error": error})
+        return {"ok": True, "stage": command.stage, "data": command.data}
+    return {"ok": False, "stage": command.stage, "error": describe_error(command.error)}
 
 
 def describe_error(error: PiwebError) -> dict[str, JSON]:

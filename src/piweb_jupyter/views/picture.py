@@ -67,9 +67,11 @@ class Pictures:
         """On `piweb-publisher`: paint again what has changed."""
         if not self._is_watched:
             return
+        # Many displays of one view have one picture.
+        fresh: dict[Callable[[], str], str] = {}
         for _ in range(len(self._painted)):
             handle, paint, before = self._painted.popleft()
-            picture = paint()
+            picture = fresh[paint] if paint in fresh else fresh.setdefault(paint, paint())
             if picture != before:
                 handle.update({"text/html": picture}, raw=True)
             self._painted.append((handle, paint, picture))

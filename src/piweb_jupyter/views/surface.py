@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets as t
 
 from ..host.mirror import Snapshot
+from ..wire.json import JSON
 from ..wire.surface import SurfaceSpec, surface_key
 from . import fallback
 from .messages import (
@@ -20,6 +21,7 @@ from .messages import (
     Resync,
     RunCommand,
 )
+from .operations import operate
 from .picture import Pictures
 from .widget import AgentView, read_bundle
 
@@ -167,11 +169,10 @@ class SurfaceView(AgentView):
         self.feed.post((content, [module.encode(), css.encode()]))
 
     def _operate(self, operation: Operation) -> None:
-        self.feed.tell(
-            "refused",
-            operation.id,
-            {"code": "unavailable", "message": "this surface has no way into the conversation"},
-        )
+        def done(told: JSON) -> None:
+            self.feed.tell("result", operation.id, {"ok": True, "stage": "done", "data": told})
+
+        operate(self.session, self._domain, operation, done)
 
 
 def _line(held: Snapshot | None) -> bytes:
