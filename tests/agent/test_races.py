@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from piweb_jupyter.agent import Context, Surface, create_surface, define_agent
-from piweb_jupyter.runner.home import Outcome
+from piweb_jupyter.runner.outcome import Outcome
 from piweb_jupyter.runner.runtime import Runtime
 from piweb_jupyter.runner.writer import Writer
 from piweb_jupyter.wire.frames import SurfaceCommand, decode_frame

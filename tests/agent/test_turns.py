@@ -260,10 +260,10 @@ def test_what_is_no_coroutine_cannot_be_spawned(turns: Child) -> None:
 
 HYDRATE = """
     import asyncio, threading
-    import piweb_jupyter.runner.home as home
+    import piweb_jupyter.runner.hydrate as hydrate
     from piweb_jupyter.agent import create_surface, define_agent
 
-    home.HYDRATE_DEADLINE = {deadline}
+    hydrate.HYDRATE_DEADLINE = {deadline}
     gate = threading.Event()
     demo = create_surface("demo", {{"count": 0}})
     door = create_surface("door", {{}})

@@ -18,7 +18,8 @@ from ..errors import AgentDefinitionError
 from ..wire.frames import SurfaceCommand, encode_command_result, encode_surface_spec
 from ..wire.json import JSON
 from ..wire.surface import Actor
-from .home import Home, Outcome
+from .home import Home
+from .outcome import Outcome
 
 if TYPE_CHECKING:
     from .runtime import Runtime
