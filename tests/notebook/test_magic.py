@@ -170,6 +170,15 @@ def test_threads_that_open_one_name_at_once_get_one_session(run: Run) -> None:
     assert opened[0].epoch == 1
 
 
+def test_a_session_closed_by_hand_makes_room_for_a_new_one(run: Run) -> None:
+    with piweb.open("examples/hello_agent") as session:
+        assert session.lifecycle == "ready"
+    assert "there is no session" in text(run("%piweb list").result)
+    again = piweb.open("examples/hello_agent")
+    assert again is not session
+    assert again.name == "hello_agent"
+
+
 def test_reloading_the_extension_closes_and_begins_anew(run: Run) -> None:
     session = piweb.open("examples/hello_agent")
     assert run("%reload_ext piweb_jupyter").error is None

@@ -78,12 +78,14 @@ class Sessions:
     @property
     def names(self) -> list[str]:
         """The names of all sessions, the running and the ended, in order of their opening."""
+        self._drop_closed()
         with self._lock:
             return list(self._entries)
 
     @property
     def current(self) -> AgentSession | None:
         """The session last opened or shown: the one that is meant when none is named."""
+        self._drop_closed()
         with self._lock:
             entry = self._entries.get(self._current or "")
             return None if entry is None else entry.session
@@ -99,6 +101,7 @@ class Sessions:
         Raises:
             SessionNotFoundError: If there is none; names the nearest.
         """
+        self._drop_closed()
         with self._lock:
             if name:
                 if (entry := self._entries.get(name)) is not None:
@@ -135,6 +138,7 @@ class Sessions:
         from ..host.session import AgentSession
         from ..sources.trust import apply_trust, find_policy
 
+        self._drop_closed()
         with self._lock:
             taken, held = self._find_place(wanted, name)
             if held is not None and not replace:
@@ -195,6 +199,13 @@ class Sessions:
             for fn in self._on_forget:
                 fn(session)
             session.close()
+
+    def _drop_closed(self) -> None:
+        """A session that its user has closed by hand has no name any more."""
+        with self._lock:
+            closed = [entry.session for entry in self._entries.values() if entry.session.closed]
+        if closed:
+            self.forget_all(closed)
 
     def _find_place(self, wanted: LaunchSpec, name: str | None) -> tuple[str, _Entry | None]:
         """The name this launch goes by, and who has it."""
