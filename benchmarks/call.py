@@ -27,6 +27,12 @@ def measure(scale: Scale) -> Iterator[Figure]:
         with Visited("floor:ours") as same:
             found = compare(same, ours, "sequence", _BOTH, scale)
             yield note("call", "  p50 / a floor that speaks our frames", found["p50"])
+        for peer in (floor, ours):
+            peer.visit("place", apart=False, count=1)
+        found = compare(floor, ours, "sequence", _BOTH, scale)
+        yield note("call", "  p50 / floor, host and agent on one CPU", found["p50"])
+        for peer in (floor, ours):
+            peer.visit("place", apart=True, count=1)
         with Visited("piweb:increment_async") as asynchronous:
             found = compare(floor, asynchronous, "sequence", _BOTH, scale)
             yield at_most("call", "`async def` handler, p50 / floor", found["p50"], 5)
