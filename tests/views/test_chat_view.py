@@ -59,6 +59,18 @@ def test_a_prompt_that_meets_an_agent_at_work_steers_it(open_: Open, comms: Comm
     assert page.items("refused") == []
 
 
+def test_steering_that_comes_when_the_run_has_just_ended_begins_the_next(
+    open_: Open, comms: Comms
+) -> None:
+    session = open_("counter")
+    page = Page(comms, view_chat(session))
+    present(page)
+    ask(page, "hello", mode="steer")
+    comms.wait(lambda: any(m[2]["role"] == "assistant" for m in messages(page)))
+    assert [m["role"] for m in session.transcript.messages] == ["user", "assistant"]
+    assert session.transcript.meta["queue"] == {"steering": [], "followUp": []}
+
+
 def test_a_prompt_that_cannot_be_asked_comes_back_with_the_reason(
     open_: Open, comms: Comms
 ) -> None:
