@@ -11,18 +11,33 @@ from ..wire.surface import domain_of
 from .report import say
 from .writer import Writer
 
-__all__ = ["StateStore"]
+__all__ = ["StateEntry", "StateStore"]
 
 
-class _Entry:
-    __slots__ = ("cause", "deleted", "rev", "template", "value")
+class StateEntry:
+    """One key. Whoever changes it holds a lock of their own; whoever reads `now` needs none."""
 
-    def __init__(self, key: str) -> None:
-        self.template = state_template(key)
-        self.rev = -1
-        self.value: bytes | None = None
-        self.deleted = False
-        self.cause = b""
+    __slots__ = ("_line_up", "_template", "now")
+
+    def __init__(self, key: str, writer: Writer) -> None:
+        self._line_up = writer.put
+        self._template = state_template(key)
+        # Value (JSON), rev, cause (as `encode_cause` has it), deleted: replaced at once.
+        self.now: tuple[bytes | None, int, bytes, bool] = (None, -1, b"", False)
+
+    def put(self, value: bytes, cause: bytes = b"") -> None:
+        """Record a value and line up its frame; the caller flushes the writer."""
+        rev = self.now[1] + 1
+        self.now = (value, rev, cause, False)
+        self._line_up(self._template % (value, rev, cause))
+
+    def put_again(self, key: str) -> None:
+        """Line up the present frame once more."""
+        value, rev, cause, deleted = self.now
+        if value is None:
+            self._line_up(encode_state(key, rev, None, deleted=deleted))
+        else:
+            self._line_up(self._template % (value, rev, cause))
 
 
 class StateStore:
@@ -30,47 +45,37 @@ class StateStore:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._line_up = writer.put
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, StateEntry] = {}
         self._lock = threading.Lock()
 
-    def put(self, key: str, value: bytes, cause: bytes = b"") -> int:
-        """Record a value and line up its frame; the caller flushes the writer. Returns the rev.
-
-        `cause` is as `encode_cause` has it.
-        """
+    def open(self, key: str) -> StateEntry:
+        """The entry of a key, for whoever is to be its only writer."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._entries[key] = _Entry(key)
-            entry.rev = rev = entry.rev + 1
-            entry.value = value
-            entry.cause = cause
-            entry.deleted = False
-            self._line_up(entry.template % (value, rev, cause))
-        return rev
+            return self._open(key)
+
+    def _open(self, key: str) -> StateEntry:
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = StateEntry(key, self._writer)
+        return entry
 
     def _put_nothing(self, key: str, *, deleted: bool) -> None:
         """Record that there is no value: the key is gone, or was set to none."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._entries[key] = _Entry(key)
-            entry.rev += 1
-            entry.value = None
-            entry.cause = b""
-            entry.deleted = deleted
-            self._line_up(encode_state(key, entry.rev, None, deleted=deleted))
+            entry = self._open(key)
+            rev = entry.now[1] + 1
+            entry.now = (None, rev, b"", deleted)
+            self._writer.put(encode_state(key, rev, None, deleted=deleted))
 
     def rev(self, key: str) -> int:
         """The revision last sent, or -1."""
         entry = self._entries.get(key)
-        return -1 if entry is None else entry.rev
+        return -1 if entry is None else entry.now[1]
 
     def encoded(self, key: str) -> bytes | None:
         """The value as JSON; None if there is none."""
         entry = self._entries.get(key)
-        return None if entry is None else entry.value
+        return None if entry is None else entry.now[0]
 
     # ------------------------------------------------------------ for the agent's code
 
@@ -79,29 +84,32 @@ class StateStore:
         encoded = self.encoded(key)
         return None if encoded is None else loads(encoded)
 
-    def set(self, key: str, value: JSON) -> int:
+    def set(self, key: str, value: JSON) -> None:
         """Set a value.
 
         Raises:
             StateValueError: If JSON cannot carry it.
         """
         encoded = dumps_strict(value, f"state `{key}`")
-        rev = self.put(key, encoded)
+        with self._lock:
+            self._open(key).put(encoded)
         self._writer.flush()
-        return rev
 
     def delete(self, key: str) -> bool:
         """Remove a value. The host is told in any case; was there one?"""
-        entry = self._entries.get(key)
-        was_there = entry is not None and not entry.deleted
+        was_there = self.rev(key) >= 0 and not self._entries[key].now[3]
         self._put_nothing(key, deleted=True)
         self._writer.flush()
         return was_there
 
     def snapshot(self) -> dict[str, JSON]:
         with self._lock:
-            found = {key: e.value for key, e in self._entries.items() if not e.deleted}
-        return {key: None if value is None else loads(value) for key, value in found.items()}
+            found = [(key, entry.now) for key, entry in self._entries.items()]
+        return {
+            key: None if value is None else loads(value)
+            for key, (value, rev, _, deleted) in found
+            if rev >= 0 and not deleted
+        }
 
     # ------------------------------------------------------------ for the host
 
@@ -117,7 +125,8 @@ class StateStore:
         if encoded is None:
             self._put_nothing(key, deleted=False)
         else:
-            self.put(key, encoded)
+            with self._lock:
+                self._open(key).put(encoded)
         self._writer.flush()
 
     def delete_back(self, key: str) -> None:
@@ -130,14 +139,8 @@ class StateStore:
         with self._lock:
             keys = list(self._entries) if key is None else [key]
             for name in keys:
-                entry = self._entries.get(name)
-                if entry is None:
-                    continue
-                if entry.value is None:
-                    line = encode_state(name, entry.rev, None, deleted=entry.deleted)
-                else:
-                    line = entry.template % (entry.value, entry.rev, entry.cause)
-                self._line_up(line)
+                if self.rev(name) >= 0:
+                    self._entries[name].put_again(name)
         self._writer.flush()
 
     def _refuses(self, key: str) -> bool:

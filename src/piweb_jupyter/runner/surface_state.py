@@ -23,10 +23,10 @@ class SurfaceState:
     def __init__(self, surface: Surface[Any], initial: bytes, store: StateStore, writer: Writer):
         self.key = surface_key(surface.domain)
         self._surface = surface
-        self._store = store
+        self._entry = store.open(self.key)
         # What a change calls, looked up once: an agent may push states in a loop.
         self._encode = surface.encode
-        self._put = store.put
+        self._put = self._entry.put
         self._flush = writer.flush
         self._encoded = initial
         self._state = surface.decode(initial)
@@ -60,15 +60,15 @@ class SurfaceState:
                 self._state = self._surface.decode(self._encoded)
                 raise
             self._state, self._encoded, self._touched = state, encoded, True
-            self._put(self.key, encoded, cause)
+            self._put(encoded, cause)
         self._flush()
         return state
 
     def show(self) -> None:
         """Line up the state if the host has not seen one yet; the caller flushes the writer."""
         with self._lock:
-            if self._store.rev(self.key) < 0:
-                self._put(self.key, self._encoded)
+            if self._entry.now[1] < 0:
+                self._put(self._encoded)
 
     def take_hydrated(self, value: Any) -> None:
         """Take what hydrate has brought, unless somebody has changed the state meanwhile.
@@ -87,7 +87,7 @@ class SurfaceState:
                 )
                 return
             self._state, self._encoded = value, encoded
-            self._put(self.key, encoded)
+            self._put(encoded)
         self._flush()
 
 
