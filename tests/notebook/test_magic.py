@@ -276,6 +276,16 @@ def test_an_interrupt_stops_the_turn_and_not_the_agent(
     assert run("%%piweb -n hello_agent\nSAY on we go").result.text == "on we go"
 
 
+def test_a_prompt_stopped_while_its_agent_starts_is_never_sent(run: Run) -> None:
+    session = piweb.open("examples/hello_agent", wait=False)
+    turn = session.prompt("SAY never")
+    turn.abort()
+    assert turn.wait(0).aborted
+    session.wait_ready()
+    assert session.prompt("SAY but this").wait(30).text == "but this"
+    assert "never" not in str(session.transcript.messages)
+
+
 # ---------------------------------------------------------------- the bad input
 
 

@@ -21,6 +21,7 @@ from ..wire.rpc import (
 from .messages import Op
 from .questions import Question, Questions
 from .requests import Request, Requests
+from .summary import RunSummary
 from .transcript import Transcript
 from .turn import Turn
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .session import AgentSession
 
 __all__ = ["Chat"]
+
+# How a prompt says what it is to do if a run goes on.
+_BEHAVIORS = {"steer": "steer", "follow_up": "followUp"}
 
 # pi-web's time for a slash command to start a run; if it does not, it was none.
 _SLASH_PATIENCE = 1.5
@@ -98,24 +102,41 @@ class Chat:
             fields["images"] = list(images)
 
         def go(error: PiwebError | None) -> None:
-            if error is None:
-                self._requests.send("prompt", fields, lambda r: self._on_prompt_answer(turn, r))
-            else:
+            if error is not None:
                 self._finish(turn, error)
+                return
+            with self._lock:
+                if not turn.done:  # stopped while the agent was starting
+                    self._requests.send("prompt", fields, lambda r: self._on_prompt_answer(turn, r))
 
         if not session.when_ready(go):
             go(session.gone())
         return turn
 
-    def say(self, command: str, text: str) -> None:
-        """`steer` or `follow_up`; a refusal shows in the chat."""
+    def say(self, command: str, text: str, *, or_start: bool = False) -> None:
+        """`steer` or `follow_up`; a refusal shows in the chat.
+
+        An agent that has become idle meanwhile keeps it for the next prompt; with `or_start` it
+        begins a run with it.
+        """
         session = self._session
 
+        def queue() -> None:
+            self._requests.send(command, {"message": text}, self._note_refusal)
+
+        def queue_if_refused(request: Request) -> None:
+            # pi takes no prompt while it makes room in the context.
+            if request.response is not None and not request.response.success:
+                queue()
+
         def go(error: PiwebError | None) -> None:
-            if error is None:
-                self._requests.send(command, {"message": text}, self._note_refusal)
-            else:
+            if error is not None:
                 self.change(lambda t: t.note("error", str(error)))
+            elif or_start:
+                fields: dict[str, JSON] = {"streamingBehavior": _BEHAVIORS[command]}
+                self._requests.send("prompt", {"message": text, **fields}, queue_if_refused)
+            else:
+                queue()
 
         if not session.when_ready(go):
             if (gone := session.gone()) is not None:
@@ -131,6 +152,12 @@ class Chat:
         returned = steering + follow_up
         if returned:
             self.take_queue(lambda: None)
+        with self._lock:
+            turn = self._turn
+            if session.lifecycle == "starting" and turn is not None and not turn.done:
+                # Its prompt waits here for the agent, and shall not be sent any more.
+                self._turn = None
+                turn.finish(RunSummary(aborted=True))
         if session.lifecycle == "ready":
             self._requests.send("abort", {})
         return returned
