@@ -44,7 +44,7 @@ def test_the_extension_sets_nodelay_on_kernel_websockets(tmp_path: Path, enabled
                 pass
 
         asyncio.run(connect())
-        server.end_sessions()
+        server.api(f"kernels/{kernel['id']}", "DELETE")
     log = server.log.read_text(encoding="utf-8")
     assert f"NODELAY {int(enabled)}" in log
     assert ("TCP_NODELAY" in log) == enabled
