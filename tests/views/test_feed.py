@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from piweb_jupyter.host import feed as feed_module
-from piweb_jupyter.host.feed import EVENT_BYTES, EVENT_PATIENCE, INTERVAL, Feed
+from piweb_jupyter.host.feed import INTERVAL, Feed
+from piweb_jupyter.host.pages import EVENT_BYTES, EVENT_PATIENCE
 from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.wire import rpc
 from tests.host.chat_copy import ChatCopy

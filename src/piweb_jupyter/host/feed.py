@@ -11,14 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from ..wire.json import JSON, dumps
 from ..wire.surface import surface_key
 from . import letters
 from .letters import Message
 from .mirror import Snapshot
+from .pages import EVENT_BYTES, EVENT_PATIENCE, NOTHING, Pages, Version
 
 if TYPE_CHECKING:
     from .command import Command
@@ -30,13 +30,7 @@ __all__ = ["Feed", "View"]
 # A screen shows no more, and it is the sweet spot between lag and cost (10 to 60 Hz measured).
 INTERVAL = 1 / 30
 
-# Snapshots under way to a page. With one only, a page 20 ms away would idle between them.
-IN_FLIGHT = 2
-
-# A page that has not answered for so long is asleep or gone: the others do not wait for it ...
-LAG = 1.0
-
-# ... and while none follows, the trait is still kept current, for a page that comes later.
+# While no page follows, the trait is still kept current, for a page that comes later.
 LATE_INTERVAL = 1.0
 
 # Seconds after a snapshot at which its version is told again.
@@ -44,18 +38,6 @@ TIPS = (2.0, 5.0)
 
 # A stage that a command has left by then was not worth a message.
 STAGE_DELAY = 0.05
-
-# A view further behind with its events than this is better served by the whole present.
-EVENT_BYTES = 1_000_000
-EVENT_PATIENCE = 2.0
-
-# More pages than anybody has open; the one that came first is forgotten.
-_PAGES = 32
-
-# What every page has from the start: no snapshot.
-_NOTHING = (0, -1)
-
-Version: TypeAlias = tuple[int, int]
 
 
 class View(Protocol):
@@ -69,20 +51,6 @@ class View(Protocol):
 
     def send(self, content: dict[str, JSON], buffers: list[bytes] | None = None) -> None:
         """Send one custom message to every page."""
-
-
-@dataclass(slots=True)
-class _Page:
-    """What one page has acknowledged, and since when it owes the next acknowledgement."""
-
-    version: Version = _NOTHING
-    version_since: float | None = None
-    seq: int = 0
-    seq_since: float | None = None
-    owed: deque[tuple[int, int]] = field(default_factory=deque)
-
-    def is_full(self) -> bool:
-        return sum(size for _, size in self.owed) > EVENT_BYTES
 
 
 class Feed:
@@ -110,7 +78,7 @@ class Feed:
         self.detached = False
         self._wake = wake
         self._lock = threading.Lock()
-        self._pages: dict[str, _Page] = {}
+        self._pages = Pages()
         self._letters: deque[Callable[[], Message]] = deque()
 
         self._refresh = True
@@ -118,7 +86,6 @@ class Feed:
         self._refreshed_at = float("-inf")
 
         self._dirty = key is not None
-        self._assigned: deque[Version] = deque(maxlen=IN_FLIGHT)
         self._assigned_at = float("-inf")
         self._tips: list[float] = []
 
@@ -127,7 +94,6 @@ class Feed:
         self._item_bytes = 0
         self._oldest = 0.0
         self._last = 0  # the number of the last event there was, sent or not
-        self._sent = 0
         self._sent_at = float("-inf")
         self._behind = False
 
@@ -187,28 +153,13 @@ class Feed:
     def hello(self, page: str) -> None:
         """A page is there (again) and listens from now on; what it missed it asks for."""
         with self._lock:
-            if page not in self._pages and len(self._pages) >= _PAGES:
-                del self._pages[next(iter(self._pages))]
-            self._pages.pop(page, None)
-            self._pages[page] = _Page(seq=self._last)
+            self._pages.hello(page, self._last)
         self.post(lambda: self._pong(page))
 
     def ack(self, page: str, *, version: Version | None = None, seq: int | None = None) -> None:
         """A page has drawn that version, or applied the events up to that number."""
-        now = time.monotonic()
         with self._lock:
-            known = self._pages.get(page)
-            if known is None:
-                return
-            if version is not None and version > known.version:
-                newest = self._assigned[-1] if self._assigned else _NOTHING
-                known.version = version
-                known.version_since = None if version >= newest else now
-            if seq is not None and seq > known.seq:
-                known.seq = seq
-                known.seq_since = None if seq >= self._sent else now
-                while known.owed and known.owed[0][0] <= seq:
-                    known.owed.popleft()
+            self._pages.ack(page, version, seq, time.monotonic())
         self._wake()
 
     def post(self, letter: Message | Callable[[], Message]) -> None:
@@ -287,31 +238,21 @@ class Feed:
     def _snapshot_due(self, now: float) -> float | None:
         if not self._dirty:
             return None
-        if not self._assigned:
+        if self._assigned_at == float("-inf"):
             return now
-        free_at = self._assigned_at + INTERVAL
-        following = False
-        for page in self._pages.values():
-            since = page.version_since
-            if since is not None and now - since >= LAG:
-                continue
-            following = True
-            full = len(self._assigned) == IN_FLIGHT and page.version < self._assigned[0]
-            if since is not None and full:
-                free_at = max(free_at, since + LAG)
-        return free_at if following else self._assigned_at + LATE_INTERVAL
+        free_at = self._pages.snapshots_from(now)
+        if free_at is None:
+            return self._assigned_at + LATE_INTERVAL
+        return max(free_at, self._assigned_at + INTERVAL)
 
     def _emit_snapshot(self, now: float) -> int:
         # Cleared first: what arrives while the mirror is read is newer than what is read.
         self._dirty = False
         held = self._held()
-        version = _NOTHING if held is None else held.version
+        version = NOTHING if held is None else held.version
         with self._lock:
-            self._assigned.append(version)
+            self._pages.note_snapshot(version, now)
             self._assigned_at = now
-            for page in self._pages.values():
-                if page.version_since is None and page.version < version:
-                    page.version_since = now
             # While states flow one tip stays where it is, the others move on with the last state.
             flowing = self._tips[:1] if len(self._tips) > len(TIPS) else [now + TIPS[0]]
             self._tips = [*flowing, *(now + after for after in TIPS)]
@@ -321,12 +262,13 @@ class Feed:
     def _emit_tip(self, now: float) -> int:
         with self._lock:
             self._tips = [at for at in self._tips if at > now]
-            newest = self._assigned[-1] if self._assigned else _NOTHING
+            newest = self._pages.newest
         return self._send(letters.tip(newest))
 
     # ------------------------------------------------------------ events
 
     def _add(self, items: list[bytes]) -> None:
+        """Queue events. A view that is too far behind is better served by the whole present."""
         now = time.monotonic()
         with self._lock:
             self._last += len(items)
@@ -350,15 +292,8 @@ class Feed:
             return max(next(iter(self._stages.values())), self._sent_at + INTERVAL)
         if not self._items and not self._behind:
             return None
-        free_at = None
-        for page in self._pages.values():
-            since = page.seq_since
-            if since is not None and now - since >= EVENT_PATIENCE:
-                continue  # it does not read; when it does, it says so with an acknowledgement
-            if since is None or not page.is_full():
-                return self._sent_at + INTERVAL
-            free_at = since + EVENT_PATIENCE
-        return free_at
+        free_at = self._pages.events_from(now)
+        return None if free_at is None else max(free_at, self._sent_at + INTERVAL)
 
     def _take_events(self, now: float) -> Message | None:
         """The batch to send, or None if the present has to go instead."""
@@ -378,16 +313,8 @@ class Feed:
         self._last += len(stages)
         items, self._items = self._items, []
         self._item_bytes = 0
-        self._note_sent(now, sum(map(len, items)))
+        self._pages.note_events(self._last, sum(map(len, items)), now)
         return letters.events(self._last - len(items) + 1, self._last, items)
-
-    def _note_sent(self, now: float, size: int) -> None:
-        self._sent = self._last
-        for page in self._pages.values():
-            if page.seq_since is None:
-                page.seq_since = now
-            if now - page.seq_since < EVENT_PATIENCE:
-                page.owed.append((self._last, size))
 
     def _present(self, page: str) -> Message:
         questions = letters.list_questions(self.session)
@@ -401,12 +328,11 @@ class Feed:
                     self._items = []
                     self._item_bytes = 0
                     self._behind = False
-                    self._note_sent(time.monotonic(), len(body))
+                    self._pages.note_events(self._last, len(body), time.monotonic())
                 return letters.present(to, self._last, body)
 
         return self.session.chat.read(read)
 
     def _pong(self, page: str) -> Message:
         with self._lock:
-            version = self._assigned[-1] if self._assigned else _NOTHING
-            return letters.pong(page, version, self._last - len(self._items))
+            return letters.pong(page, self._pages.newest, self._last - len(self._items))
