@@ -14,6 +14,7 @@ from typing import Any
 state: dict[str, Any] = {"count": 0}
 revs: dict[str, int] = {}
 held: list[str] = []
+running = False
 
 
 def send(frame: dict[str, Any]) -> None:
@@ -95,8 +96,11 @@ def command(request: dict[str, Any]) -> None:
 
 
 def rpc(line: dict[str, Any]) -> None:
+    global running
     kind = line["type"]
-    head = {"type": "response", "command": kind, "id": line.get("id")}
+    if kind == "prompt" and running and "streamingBehavior" in line:
+        kind = "steer"
+    head = {"type": "response", "command": line["type"], "id": line.get("id")}
     match kind:
         case "get_state":
             model = {"id": "m1", "provider": "fake"}
@@ -115,6 +119,7 @@ def rpc(line: dict[str, Any]) -> None:
             send({"type": "message_end", "message": user})
             if line["message"] == "die":
                 os._exit(3)
+            running = True
             if line["message"] != "wait":
                 finish(f"You said {line['message']}.", False)
         case "steer":
@@ -131,6 +136,8 @@ def rpc(line: dict[str, Any]) -> None:
 
 
 def finish(text: str, aborted: bool) -> None:
+    global running
+    running = False
     content = [{"type": "text", "text": text}] if text else []
     message = {"role": "assistant", "content": content, "usage": {"input": 3, "output": 5}}
     send({"type": "message_start", "message": {**message, "content": []}})

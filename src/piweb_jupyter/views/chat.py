@@ -93,9 +93,9 @@ class ChatView(AgentView):
                 case "prompt":
                     return self._start_turn(prompt)
                 case "steer":
-                    session.steer(prompt.text)
+                    session.chat.say("steer", prompt.text, or_start=True)
                 case "followUp":
-                    session.follow_up(prompt.text)
+                    session.chat.say("follow_up", prompt.text, or_start=True)
         except PiwebError as exc:
             return ("refused", prompt.id, letters.describe_error(exc))
         return ("received", prompt.id)
@@ -105,7 +105,7 @@ class ChatView(AgentView):
             turn = self.session.prompt(prompt.text)
         except RequestError:
             # The page did not know yet that the agent is at work.
-            self.session.steer(prompt.text)
+            self.session.chat.say("steer", prompt.text, or_start=True)
             return ("queued", prompt.id)
         turn.add_done_callback(lambda turn: self._settle(prompt, turn))
         return ("received", prompt.id)
