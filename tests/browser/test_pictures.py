@@ -128,11 +128,15 @@ def test_menu_and_log(page: NotebookPage) -> None:
     expect(chat.root.get_by_label("Log", exact=True)).to_be_visible()
     chat.root.locator(".piweb-menu summary").click()
     look(page, BOARD, "menu")
+    chat.root.locator(".piweb-menu summary").press("Escape")
+    chat.root.get_by_role("button", name="Close").click()
 
 
 def test_ended(page: NotebookPage) -> None:
     page.do("import os, signal\nos.kill(piweb.open(name='board').pid, signal.SIGKILL)")
     surface_of(page, BOARD).expect_label("killed by SIGKILL")
+    confirm = surface_of(page, BOARD).form("wipe").get_by_role("group", name="Confirm")
+    expect(confirm.get_by_role("button", name="Yes")).to_be_disabled()
     look(page, BOARD, "ended")
 
 

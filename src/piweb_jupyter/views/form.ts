@@ -29,6 +29,7 @@ export class CommandForm {
   readonly #inputs = new Map<string, Input>();
   readonly #button: HTMLButtonElement;
   readonly #confirm: HTMLElement;
+  readonly #yes = h("button", { type: "button", class: "piweb-button", onclick: () => this.#run() }, "Yes");
   readonly #line: StageLine;
   #latest: Command | undefined;
   #blamed: Command | undefined;
@@ -67,7 +68,7 @@ export class CommandForm {
 
   update(): void {
     const writable = this.#runner.writable();
-    if (this.#button.disabled === writable) this.#button.disabled = !writable;
+    if (this.#button.disabled === writable) this.#button.disabled = this.#yes.disabled = !writable;
     this.#line.update(this.#latest);
     const outcome = this.#latest?.outcome;
     if (outcome && this.#latest !== this.#blamed) {
@@ -77,9 +78,8 @@ export class CommandForm {
   }
 
   #makeConfirm(): HTMLElement {
-    const yes = h("button", { type: "button", class: "piweb-button", onclick: () => this.#run() }, "Yes");
     const no = h("button", { type: "button", class: "piweb-button", onclick: () => this.#ask(false) }, "No");
-    const row = h("div", { class: "piweb-confirm", role: "group", "aria-label": "Confirm" }, h("span", {}, this.spec.confirm ?? ""), yes, no);
+    const row = h("div", { class: "piweb-confirm", role: "group", "aria-label": "Confirm" }, h("span", {}, this.spec.confirm ?? ""), this.#yes, no);
     row.hidden = true;
     return row;
   }
