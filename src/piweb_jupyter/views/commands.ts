@@ -38,6 +38,8 @@ export interface RunOptions {
   ifRev?: number;
 }
 
+// A click that is answered by then was never seen to be under way.
+const NOTICE = 200;
 const FINAL: ReadonlySet<Stage> = new Set(["done", "failed", "cancelled", "lost"]);
 // After this long without a word the same message goes again, later twice as late.
 const RESEND = 4000;
@@ -93,12 +95,13 @@ export class Commands {
   run(action: string, args: Json | undefined, drawn: Version, ifRev?: number): Command {
     const entry = this.#enter(action, args, drawn, ifRev);
     this.#send(entry);
+    // Not told at once: drawing that a click was made would put off drawing what came of it.
+    setTimeout(() => !isDone(entry) && this.#tell(), NOTICE);
     setTimeout(() => {
       if (entry.stage !== "sent") return;
       entry.waiting = true;
       this.#tell();
     }, PATIENCE);
-    this.#tell();
     return entry;
   }
 
