@@ -45,6 +45,7 @@ class Display {
   readonly #stop: (() => void)[] = [];
   readonly #views = new Map<number, MessageView>();
   readonly #cards = new Map<string, QuestionCard>();
+  #scrolledTo = 0;
   #first = 0;
   #drawnLoad = false;
   #follows = true;
@@ -97,6 +98,13 @@ class Display {
     for (const el of [this.#changed, this.#logs, this.#jump, this.#fault, this.#restart, this.#earlier]) setShown(el, false);
     const draw = onFrame(() => this.#draw());
     this.#stop.push(store.watch(draw), link.watch(draw), link.display());
+    // JupyterLab takes cells out of the page that are scrolled away; what comes back is scrolled to
+    // its beginning.
+    const seen = new IntersectionObserver((entries) => {
+      if (entries.some((entry) => entry.isIntersecting)) this.#takePlace();
+    });
+    seen.observe(this.#list);
+    this.#stop.push(() => seen.disconnect());
     page.draw.add(draw);
     this.#stop.push(() => page.draw.delete(draw));
     this.#draw();
@@ -297,8 +305,15 @@ class Display {
 
   #onScroll(): void {
     const { scrollHeight, scrollTop, clientHeight } = this.#list;
+    if (clientHeight === 0) return;
+    this.#scrolledTo = scrollTop;
     this.#follows = scrollHeight - scrollTop - clientHeight < AT_END;
     setShown(this.#jump, !this.#follows);
+  }
+
+  #takePlace(): void {
+    if (this.#follows) this.#scrollToEnd(false);
+    else if (this.#list.scrollTop !== this.#scrolledTo) this.#list.scrollTop = this.#scrolledTo;
   }
 
   #scrollToEnd(asked: boolean): void {

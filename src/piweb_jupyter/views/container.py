@@ -68,7 +68,7 @@ class PiwebView(_Pane):
         domains = self.session.surfaces
         if domains != self._domains:
             self._domains = domains
-            self._pane.children = [self._views.surface(domain) for domain in domains]
+            self._pane.children = self._views.surfaces(domains)
 
     def assign(self, held: Snapshot | None) -> None:
         raise NotImplementedError("a container draws no state")
@@ -89,6 +89,7 @@ class _SessionViews:
     def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._lock = threading.RLock()
+        self._closed = False
         self.pictures = Pictures(session)
         self._chat: ChatView | None = None
         self._surfaces: dict[str, SurfaceView] = {}
@@ -107,6 +108,11 @@ class _SessionViews:
                 self._surfaces[domain] = view
             return self._surfaces[domain]
 
+    def surfaces(self, domains: tuple[str, ...]) -> list[SurfaceView]:
+        """Those surfaces; none once it is closed, or the publisher would bring them back."""
+        with self._lock:
+            return [] if self._closed else [self.surface(domain) for domain in domains]
+
     def whole(self) -> PiwebView:
         with self._lock:
             if self._whole is None:
@@ -115,6 +121,7 @@ class _SessionViews:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             views: list[Any] = [self._whole, self._chat, *self._surfaces.values(), self.pictures]
             self._whole = self._chat = None
             self._surfaces = {}
