@@ -302,6 +302,17 @@ def test_there_is_one_model_per_view_and_none_when_they_are_closed(
     close_views(session)
 
 
+def test_a_view_that_somebody_closed_is_made_anew(open_: Open, comms: Comms) -> None:
+    session = open_("counter")
+    view = view_surface(session, "demo")
+    view.close()
+    again = view_surface(session, "demo")
+    assert again is not view
+    page = Page(comms, again)
+    page.hello()
+    assert page.wait_result(page.click("increment"))["ok"]
+
+
 def test_a_surface_that_appears_later_is_added(open_: Open, comms: Comms) -> None:
     session = open_("counter", ready=False)
     whole = view_session(session)

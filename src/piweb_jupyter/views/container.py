@@ -97,13 +97,13 @@ class _SessionViews:
 
     def chat(self) -> ChatView:
         with self._lock:
-            if self._chat is None:
+            if not _is_open(self._chat):
                 self._chat = ChatView(self._session, pictures=self.pictures)
-            return self._chat
+            return self._chat  # type: ignore[return-value]  # it is open
 
     def surface(self, domain: str) -> SurfaceView:
         with self._lock:
-            if domain not in self._surfaces:
+            if not _is_open(self._surfaces.get(domain)):
                 view = SurfaceView(self._session, domain, pictures=self.pictures)
                 self._surfaces[domain] = view
             return self._surfaces[domain]
@@ -115,9 +115,9 @@ class _SessionViews:
 
     def whole(self) -> PiwebView:
         with self._lock:
-            if self._whole is None:
+            if not _is_open(self._whole):
                 self._whole = PiwebView(self._session)
-            return self._whole
+            return self._whole  # type: ignore[return-value]  # it is open
 
     def close(self) -> None:
         with self._lock:
@@ -129,6 +129,11 @@ class _SessionViews:
         for view in views:
             if view is not None:
                 view.close()
+
+
+def _is_open(view: ipywidgets.Widget | None) -> bool:
+    """Whether it can be shown: a user may have closed it, or all widgets at once."""
+    return view is not None and view.comm is not None
 
 
 # A session has no place for its views, since `host` knows no Jupyter. Whoever forgets a session
