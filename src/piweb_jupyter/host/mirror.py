@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..wire.frames import Cause, StateFrame
+from ..wire.frames import Cause, StateFrame, read_cause
 from ..wire.json import JSON, loads
 
 __all__ = ["Snapshot", "StateMirror"]
@@ -25,11 +25,15 @@ class Snapshot:
     line: bytes
     deleted: bool = False
     stale: bool = False
-    cause: Cause | None = None
 
     def value(self) -> JSON:
         """The state, decoded afresh: changing what you got changes nothing."""
         return None if self.deleted else loads(self.line).get("value")
+
+    @property
+    def cause(self) -> Cause | None:
+        """Which command made it what it is, as far as the agent says."""
+        return read_cause(loads(self.line).get("cause"))
 
     @property
     def version(self) -> tuple[int, int]:
@@ -60,7 +64,7 @@ class StateMirror:
             if frame.rev > held.rev + 1:
                 self.gaps += 1
         self._snapshots[frame.key] = Snapshot(
-            frame.key, self._epoch, frame.rev, frame.line, frame.deleted, False, frame.cause
+            frame.key, self._epoch, frame.rev, frame.line, frame.deleted
         )
         return True
 

@@ -73,6 +73,7 @@ __all__ = [
     "encode_state_set",
     "encode_surface_command",
     "encode_surface_spec",
+    "read_cause",
     "result_template",
     "state_template",
 ]
@@ -98,8 +99,14 @@ class StateFrame(Record):
     rev: int
     value: JSON
     deleted: bool
-    cause: Cause | None
+    told_cause: JSON
     line: bytes
+
+    @property
+    def cause(self) -> Cause | None:
+        """Which command made it what it is, as far as its sender says. Read when it is asked for:
+        hosts take in states far more often than they wonder."""
+        return read_cause(self.told_cause)
 
 
 class CommandStarted(Record):
@@ -200,18 +207,18 @@ def _state(fields: Fields, line: bytes) -> StateFrame:
     key, rev = fields.get("key"), fields.get("rev")
     if type(key) is not str or not key or type(rev) is not int or rev < 0:
         raise ProtocolError("a state without key or rev", line)
-    cause = fields.get("cause")
     return StateFrame(
         key,
         rev,
         fields.get("value"),
         fields.get("deleted") is True,
-        None if cause is None else _cause(cause),
+        fields.get("cause"),
         line,
     )
 
 
-def _cause(cause: JSON) -> Cause | None:
+def read_cause(cause: JSON) -> Cause | None:
+    """What a state line says of its cause."""
     if type(cause) is not dict:
         return None
     id_, action, actor = cause.get("correlationId"), cause.get("action"), cause.get("actor")
