@@ -93,11 +93,17 @@ class Writer:
             return
         while waiting or self._rest is not None:
             with self._out:
-                if len(waiting) != 1 or self._rest is not None or self._broken:
+                count = len(waiting)
+                if count > 2 or not count or self._rest is not None or self._broken:
                     self._drain()
                     continue
-                # The common case, as `_drain` has it.
+                # The common cases, as `_drain` has them: a line, or a state and an answer.
                 line = waiting[0]
+                if count == 2:
+                    if len(line) + len(waiting[1]) > _JOIN:
+                        self._drain()
+                        continue
+                    line += waiting[1]
                 try:
                     written = os.write(self._fd, line)
                 except OSError:
@@ -106,6 +112,8 @@ class Writer:
                 if written < len(line):
                     self._rest = memoryview(line)[written:]
                 waiting.popleft()
+                if count == 2:
+                    waiting.popleft()
 
     def close(self) -> None:
         """Drop what is not yet written, and every line from now on."""
@@ -128,15 +136,12 @@ class Writer:
                 written = self._write_some(rest)
                 self._rest = rest[written:] if written < len(rest) else None
                 continue
-            line, count = waiting[0], 1
-            if len(waiting) > 1:
-                line, count = _join(waiting)
+            line, count = _join(waiting)
             written = self._write_some(line)
             if written < len(line):
                 self._rest = memoryview(line)[written:]
-            while count:
+            for _ in range(count):
                 waiting.popleft()
-                count -= 1
 
     def _write_some(self, data: bytes | memoryview) -> int:
         try:
@@ -165,14 +170,15 @@ class Writer:
 
 def _join(waiting: deque[bytes]) -> tuple[bytes, int]:
     """As many waiting lines as go into one system call, at least one; and how many they are."""
-    line = waiting[0]
-    count, size = 1, len(line)
-    while count < len(waiting) and size + len(waiting[count]) <= _JOIN:
-        size += len(waiting[count])
-        count += 1
-    if count == 1:
-        return line, 1
-    return b"".join([waiting[index] for index in range(count)]), count
+    lines = [waiting[index] for index in range(min(len(waiting), _HELD))]
+    if sum(map(len, lines)) > _JOIN:
+        size = len(lines[0])
+        count = 1
+        while count < len(lines) and size + len(lines[count]) <= _JOIN:
+            size += len(lines[count])
+            count += 1
+        del lines[count:]
+    return b"".join(lines), len(lines)
 
 
 def _wait_writable(fd: int) -> None:
