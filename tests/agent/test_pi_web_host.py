@@ -50,7 +50,7 @@ ROUTES_DEMO = """
         return {"method": request.method, "query": request.query, "body": request.body}
 
     @agent.route("whoami", description="返回 agent 身份与声明的路由清单(定值)")
-    async def whoami(request):
+    def whoami(request):
         return {"agent": "agent-routes-demo", "routes": [*agent.routes]}
 """
 
