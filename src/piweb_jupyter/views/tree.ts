@@ -9,6 +9,8 @@ const FIRST = 50;
 const MORE = 200;
 // A text is cut here until somebody wants all of it.
 const TEXT = 1000;
+// A value that was quiet for so long is marked when it changes.
+const CALM = 1000;
 // Branches below this depth, or larger than that, begin folded.
 const OPEN_DEPTH = 3;
 const OPEN_SIZE = 25;
@@ -169,6 +171,7 @@ class Fold {
 class Leaf {
   readonly el = h("span", { class: "piweb-leaf" });
   #value: Json | undefined;
+  #changedAt = 0;
   #isWhole = false;
 
   update(value: Json): void {
@@ -186,7 +189,12 @@ class Leaf {
       );
       this.el.replaceChildren(text.slice(0, TEXT), more);
     }
-    if (!isFirst) this.el.dataset["changed"] = this.el.dataset["changed"] === "a" ? "b" : "a";
+    const now = performance.now();
+    // What changes all the time needs no mark, and to fade it would keep the page painting.
+    if (!isFirst && now - this.#changedAt > CALM) {
+      this.el.dataset["changed"] = this.el.dataset["changed"] === "a" ? "b" : "a";
+    }
+    this.#changedAt = now;
   }
 
   #showWhole(): void {
