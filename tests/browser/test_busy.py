@@ -31,15 +31,16 @@ while not ended:
 print('done')
 """
 _AWAITS = "import asyncio\nawait asyncio.to_thread(gate.readline)\nprint('done')"
-# On its own thread a cell publishes when it displays a view or runs what a click would run.
+# ipykernel 7.4 sends clicks to whichever shell has published last on the view's comm: once will
+# do, and in the loop it would be a flood.
 _PUBLISHES = """
 import threading
 from piweb_jupyter.views import view_surface
 ended = []
 threading.Thread(target=lambda: ended.append(gate.readline())).start()
+view_surface(piweb.open(name='board'), 'board').send({'kind': 'nothing'})
 while not ended:
     s.run('add')
-    view_surface(piweb.open(name='board'), 'board').send({'kind': 'nothing'})
 print('done')
 """
 _SHOWS = show(AGENTS / "board")

@@ -1,4 +1,4 @@
-"""An agent that starts when somebody opens its gate: the pipe `PIWEB_TEST_GATE`, if there is one."""
+"""An agent that starts when somebody opens its gate: the pipe in `PIWEB_TEST_GATE`, if any."""
 
 from __future__ import annotations
 
