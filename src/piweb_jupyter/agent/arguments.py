@@ -112,6 +112,9 @@ class Arguments:
             bound = model.model_validate(args)
         except ValidationError as exc:
             raise self._refusal(exc) from None
+        fields = vars(bound)
+        if len(fields) == len(bound.model_fields_set) and not self._fields and not self._open:
+            return fields  # everything was given, under its own name
         # What was not given has the function's own default, unless that is a `Field(...)`.
         names = bound.model_fields_set | self._pydantic_defaults
         values = {self._fields.get(name, name): getattr(bound, name) for name in names}
