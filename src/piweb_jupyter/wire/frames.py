@@ -1,8 +1,8 @@
 """pi-web's own frames and ours, both directions, and the one function per end that reads a line.
 
 The host reads with `decode_frame`, the agent with `decode_host_line`. Checks on the hot path are
-plain `type(...) is` tests: for a small state line they cost 0.2 µs on top of orjson, where a
-pydantic model costs 2 µs (`benchmarks/codec.py`).
+plain `type(...) is` tests: a small state line takes twice as long as orjson alone, and with a
+pydantic model 3.7 times; one of 60 KB 1.0 and 2.4 times (`benchmarks/codec.py`).
 """
 
 from __future__ import annotations

@@ -38,6 +38,16 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next chunk; return the lines it completes."""
+        if not self._held and chunk.endswith(b"\n") and len(chunk) <= self._limit:
+            # The common case: whole lines, and none of them too long.
+            lines = chunk.split(b"\n")
+            lines.pop()
+            if b"" in lines or b"\r" in lines:
+                return [line for line in lines if line not in (b"", b"\r")]
+            return lines
+        return self._feed_part(chunk)
+
+    def _feed_part(self, chunk: bytes) -> list[bytes]:
         cut = chunk.rfind(b"\n")
         if cut < 0:
             self._hold(chunk)
