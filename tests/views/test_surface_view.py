@@ -302,6 +302,19 @@ def test_there_is_one_model_per_view_and_none_when_they_are_closed(
     close_views(session)
 
 
+def test_when_a_person_looks_the_agents_files_are_looked_at(
+    open_: Open, comms: Comms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_("counter")
+    view = view_surface(session, "demo")
+    monkeypatch.setattr(
+        AgentSession, "look_for_changes", lambda session: session.news.lifecycle() or ()
+    )
+    session.changes = ("agent.py",)
+    Page(comms, view).hello()
+    comms.wait(lambda: view.info["changes"] == ["agent.py"])
+
+
 def test_a_view_that_somebody_closed_is_made_anew(open_: Open, comms: Comms) -> None:
     session = open_("counter")
     view = view_surface(session, "demo")

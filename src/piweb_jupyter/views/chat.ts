@@ -95,6 +95,7 @@ class Display {
       this.#foot,
     );
     keepKeys(this.el);
+    this.el.addEventListener("pointerenter", () => page.link.look());
     for (const el of [this.#changed, this.#logs, this.#jump, this.#fault, this.#restart, this.#earlier]) setShown(el, false);
     const draw = onFrame(() => this.#draw());
     this.#stop.push(store.watch(draw), link.watch(draw), link.display());

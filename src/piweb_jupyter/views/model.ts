@@ -58,6 +58,8 @@ export type LinkStatus = "connecting" | "live" | "busy" | "silent" | "lost" | "g
 /** A kernel that has not answered by then is busy, or not there. */
 export const PATIENCE = 1500;
 const LOOK = 1000;
+// Each question makes the kernel busy for a moment, and JupyterLab shows that.
+const LOOK_AGAIN = 10_000;
 
 export function isNewer(a: Version, b: Version): boolean {
   return a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -132,7 +134,7 @@ export class Link {
     // The kernel was restarted or has died: this model's comm is gone for good.
     model.on("comm_live_update", () => this.#lose());
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "visible" && this.#displays > 0) this.hello();
+      if (document.visibilityState === "visible" && this.#displays > 0) this.look();
     });
   }
 
@@ -160,6 +162,11 @@ export class Link {
 
   newId(): string {
     return `${this.page}.${++this.#ids}`;
+  }
+
+  /** A person looks at it: ask, if that was not done just now. */
+  look(): void {
+    if (Date.now() - this.#askedAt > LOOK_AGAIN) this.hello();
   }
 
   /** A display is there; while there is one, we look after the kernel. */

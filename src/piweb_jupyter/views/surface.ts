@@ -75,6 +75,7 @@ class Display {
       this.#foot,
     );
     keepKeys(this.el);
+    this.el.addEventListener("pointerenter", () => page.link.look());
     this.#runner = runner;
     const draw = onFrame(() => this.#draw());
     this.#stop.push(store.watch(draw), commands.watch(draw), link.watch(draw), link.display());

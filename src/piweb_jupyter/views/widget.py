@@ -151,11 +151,16 @@ class AgentView(OneWriter, anywidget.AnyWidget):
         except PiwebError as exc:
             self.feed.tell("refused", getattr(message, "id", ""), letters.describe_error(exc))
 
+    def _look_for_changes(self) -> None:
+        self.session.look_for_changes()
+
     def take(self, message: PageMessage) -> None:
         """Do what a page asks for, or have it done; never wait."""
         match message:
             case Hello(page):
                 self.feed.hello(page)
+                # Somebody looks: it is the time to see whether the agent's files have changed.
+                self.session.news.call(self._look_for_changes, key=self.session)
                 if self.pictures is not None:
                     self.pictures.watch()
             case AskLogs(page):
