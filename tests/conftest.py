@@ -25,7 +25,6 @@ RINGS = (
     "replay",
     "session",
     "sources",
-    "session",
     "views",
     "notebook",
     "kernel",
