@@ -153,7 +153,11 @@ def _clicks(scale: Scale, stock: _Desk, quick: _Desk) -> Iterator[Figure]:
         found[name] = [ours for _, ours in pairs]
         compared = summarise(pairs)
         ms = f"bare {compared.a:.0f} ms, ours {compared.b:.0f} ms"
-        yield at_most("browser", f"click to DOM, {name}, / a bare Button", compared, 1.15)
+        what = f"click to DOM, {name}, / a bare Button"
+        if desk is stock:
+            yield at_most("browser", what, compared, 1.15)
+        else:  # promised against the stock server, below; nothing hides what an agent adds here
+            yield note("browser", what, compared)
         yield note("browser", "  the medians of this run", compared.b, "ms", ms)
         p95 = sorted(found[name])[int(rounds * 0.95)]
         yield at_most("browser", f"click to DOM, {name}, p95", p95, 100, "ms")
