@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -55,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["JUPYTER_PATH"] = str(provision.JUPYTER_PATH)
     os.environ["PIWEB_TRUST"] = "always"
     leaks.mark_environment()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs so, and every child would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
