@@ -187,6 +187,7 @@ def test_a_filled_template_is_the_line_that_is_encoded(name: str, args: Any) -> 
     assert isinstance(decoded, StateFrame)
     assert (decoded.key, decoded.value, decoded.cause) == (name, "%d", cause)
     assert state == frames.encode_state(name, 7, b'"%d"', cause)
+    assert frames.cause_template(name, "user") % b'"c7"' == frames.encode_cause(cause)
 
 
 def request(**changes: Any) -> bytes:

@@ -8,8 +8,9 @@ from typing import Any
 from ..agent.context import Context
 from ..agent.surface import Surface
 from ..errors import StateValueError
-from ..wire.frames import Cause, encode_cause
-from ..wire.surface import surface_key
+from ..wire.frames import Cause, cause_template, encode_cause
+from ..wire.json import dumps
+from ..wire.surface import Actor, surface_key
 from .report import say
 from .state import StateStore
 from .writer import Writer
@@ -36,6 +37,7 @@ class SurfaceState:
         # Who changed it last, and that as a part of a line: a command may push many states.
         self._changer: Context[Any] | None = None
         self._cause = b""
+        self._causes: dict[tuple[str, Actor], bytes] = {}
 
     def get(self) -> Any:
         return self._state
@@ -45,7 +47,7 @@ class SurfaceState:
         with self._lock:
             if context is not self._changer:
                 self._changer = context
-                self._cause = b"" if context is None else _encode_cause(context)
+                self._cause = b"" if context is None else self._encode_cause(context)
             cause = self._cause
             try:
                 state = reducer(self._state) if callable(reducer) else reducer
@@ -90,6 +92,11 @@ class SurfaceState:
             self._put(encoded)
         self._flush()
 
-
-def _encode_cause(context: Context[Any]) -> bytes:
-    return encode_cause(Cause(context.correlation_id, context.action, context.actor))
+    def _encode_cause(self, context: Context[Any]) -> bytes:
+        id_, action, actor = context.correlation_id, context.action, context.actor
+        if not id_:
+            return encode_cause(Cause("", action, actor))
+        template = self._causes.get((action, actor))
+        if template is None:  # as many as the surface has commands, for each actor
+            template = self._causes[action, actor] = cause_template(action, actor)
+        return template % dumps(id_)

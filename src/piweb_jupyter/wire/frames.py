@@ -51,6 +51,7 @@ __all__ = [
     "StateSet",
     "SurfaceCommand",
     "SurfaceDeclared",
+    "cause_template",
     "command_template",
     "decode_frame",
     "decode_host_line",
@@ -336,6 +337,12 @@ def state_template(key: str) -> bytes:
     return b'{"type":"piweb_state","key":%b,"value":%%b,"rev":%%d%%b}\n' % (
         orjson.dumps(key).replace(b"%", b"%%")
     )
+
+
+def cause_template(action: str, actor: Actor) -> bytes:
+    """What `encode_cause` makes of a command with an id, to be filled with `% id`, as JSON."""
+    told = orjson.dumps({"action": action, "actor": actor}).replace(b"%", b"%%")
+    return b',"cause":' + told.removesuffix(b"}") + b',"correlationId":%b}'
 
 
 def encode_cause(cause: Cause) -> bytes:
