@@ -35,7 +35,9 @@ def encode_value(value: Any, what: str) -> bytes:
         StateValueError: Naming the place that JSON cannot carry.
     """
     try:
-        return dumps_strict(dump_model(value, what) if is_model(type(value)) else value, what)
+        if type(value) is not dict and is_model(type(value)):
+            value = dump_model(value, what)
+        return dumps_strict(value, what)
     except StateValueError as refusal:
         if not isinstance(value, dict | list | tuple):
             raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
-from ..wire.surface import Actor, surface_key
+from ..wire.surface import Actor
 from .waiter import Waiter, take_waiter
 
 if TYPE_CHECKING:
@@ -61,29 +61,16 @@ class Command:
     what the handler returned; what the state now is, is in the surface's snapshot.
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_ledger",
-        "_lock",
-        "_waiter",
-        "action",
-        "actor",
-        "correlation_id",
-        "data",
-        "deadline",
-        "domain",
-        "epoch",
-        "error",
-        "frame",
-        "id",
-        "key",
-        "rev_after",
-        "rev_before",
-        "stage",
-        "time",
-        "timeout",
-        "watched",
-    )
+    # What most commands never set is set here: there are many of them.
+    _waiter: Waiter | None = None
+    _lock: threading.Lock | None = None  # for those that a `Waiter` does not serve
+    _callbacks: list[Callable[[Command], None]] | None = None
+    stage: Stage = "received"
+    data: JSON = None
+    error: PiwebError | None = None
+    deadline = 0.0
+    rev_before = -1
+    rev_after = -1
 
     def __init__(
         self,
@@ -91,6 +78,7 @@ class Command:
         id_: str,
         correlation_id: str,
         domain: str,
+        key: str,
         action: str,
         actor: Actor,
         epoch: int,
@@ -99,26 +87,17 @@ class Command:
         watched: bool,
     ) -> None:
         self._ledger = ledger
-        self._waiter: Waiter | None = None
-        self._lock: threading.Lock | None = None  # for those that a `Waiter` does not serve
-        self._callbacks: list[Callable[[Command], None]] | None = None
         self.id = id_
         self.correlation_id = correlation_id
         self.domain = domain
-        self.key = surface_key(domain)
+        self.key = key
         self.action = action
         self.actor: Actor = actor
         self.epoch = epoch
         self.frame = frame
         self.timeout = timeout
         self.watched = watched
-        self.stage: Stage = "received"
-        self.data: JSON = None
-        self.error: PiwebError | None = None
         self.time = time.time()
-        self.deadline = 0.0
-        self.rev_before = -1
-        self.rev_after = -1
 
     def __repr__(self) -> str:
         return f"<Command {self.domain}.{self.action}: {self.stage}>"
@@ -169,7 +148,7 @@ class Command:
             mine = not self.done and self._waiter is None
             if mine:
                 self._waiter = waiter
-        if mine:
+        if mine and not ledger.read_answer(waiter, self):
             waiter.wait()  # interrupted, it is not used again: it may yet be woken
         if self.stage != "lost":
             ledger.waiters.append(waiter)
@@ -208,6 +187,14 @@ class Command:
             self.cancel()
             raise
         return self.result(0)
+
+    def is_awaited(self, by_anybody: bool) -> bool:
+        """Whether somebody has to be told of the outcome, besides the thread with the waiter."""
+        return (
+            self._lock is not None
+            or self._callbacks is not None
+            or (by_anybody and self._waiter is not None)
+        )
 
     def settle(
         self, stage: Stage, data: JSON = None, error: PiwebError | None = None

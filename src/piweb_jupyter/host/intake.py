@@ -1,4 +1,4 @@
-"""From lines to the parts of a session: each frame to the one that it concerns. On `piweb-io`."""
+"""From lines to the parts of a session: each frame to the one that it concerns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _RESYNC_PATIENCE = 5.0
 
 
 class Intake:
-    """Takes in what one agent life writes; what comes after its end is nobody's."""
+    """Takes in what one agent life writes; what comes after its end is nobody's.
+
+    On `piweb-io`, but for `take_answers`.
+    """
 
     def __init__(self, session: AgentSession, epoch: int) -> None:
         self._session = session
@@ -55,7 +58,7 @@ class Intake:
                 continue
             try:
                 if type(frame) is StateFrame:
-                    if session.mirror.apply(frame):
+                    if session.mirror.apply(frame, self._epoch):
                         self._states_seen = True
                         session.news.state(frame.key)
                 elif type(frame) is CommandResult:
@@ -66,6 +69,43 @@ class Intake:
                 # A fault of ours in one frame must not cost the frames behind it.
                 _log.exception("a %s of %s was not taken in", type(frame).__name__, session.name)
                 session.log.note(f"a {type(frame).__name__} was not taken in: {exc!r}")
+
+    def take_answers(self, lines: list[bytes], wanted: object) -> tuple[bool, bool]:
+        """Take in states and answers, on a thread that waits for the command `wanted`.
+
+        Returns whether that was answered, and whether this was all: if not, there is something
+        that is `piweb-io`'s to take in, and it takes all the lines, by `take_again`. An interrupt
+        may leave it anywhere.
+        """
+        session = self._session
+        answered = False
+        if self._epoch != session.epoch or session.lifecycle != "ready":
+            return answered, False
+        try:
+            for line in lines:
+                frame = decode_frame(line)
+                if type(frame) is StateFrame:
+                    if session.mirror.apply(frame, self._epoch):
+                        self._states_seen = True
+                        session.news.state_soon(frame.key)
+                elif type(frame) is CommandResult:
+                    taken = session.ledger.take_answer(frame, wanted)
+                    if taken is None:
+                        return answered, False
+                    answered = answered or taken
+                else:
+                    return answered, False
+        except Exception:  # piweb-io meets it too, and says what it is
+            return answered, False
+        return answered, True
+
+    def take_again(self, lines: list[bytes]) -> None:
+        """Take in lines of which `take_answers` may have taken some in."""
+        self.take_lines(lines)
+        session = self._session
+        # It may have been interrupted between a state and the news of it.
+        for key in session.mirror.versions():
+            session.news.state(key)
 
     def take_oversize(self, head: bytes, size: int) -> None:
         """A line over the limit was dropped."""

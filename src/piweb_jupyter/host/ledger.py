@@ -30,7 +30,7 @@ from ..wire.frames import (
     encode_surface_command,
 )
 from ..wire.json import JSON, dumps_strict
-from ..wire.surface import Actor
+from ..wire.surface import Actor, surface_key
 from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, read_outcome
 from .waiter import Waiter
 
@@ -53,7 +53,7 @@ class CommandLedger:
     """Every command of one session, from its sender to its outcome. Safe from any thread.
 
     A command is in `pending` from just before it is written until it is settled; dict operations
-    are atomic under the GIL, and whoever pops it settles it, so it is settled once.
+    are atomic under the GIL, and it is settled under a lock, once.
     """
 
     def __init__(self, session: AgentSession) -> None:
@@ -64,6 +64,9 @@ class CommandLedger:
         self.waiters: list[Waiter] = []
         self.pending: dict[str, Command] = {}
         self._templates: dict[tuple[str, str, Actor], bytes] = {}
+        self._keys: dict[str, str] = {}
+        # Has the calling thread read its answer itself; see `Stdout.read_here`.
+        self.read_answer: Callable[[Waiter, Command], bool] = _read_nothing
         self._seen: OrderedDict[str, Command] = OrderedDict()
         self._finished: deque[Command] = deque(maxlen=LEDGER_SIZE)
         self._expiry_at = float("inf")
@@ -110,6 +113,7 @@ class CommandLedger:
             id_ or correlation_id,
             correlation_id,
             domain,
+            self._keys.get(domain) or self._key(domain),
             action,
             actor,
             session.epoch,
@@ -154,6 +158,11 @@ class CommandLedger:
         if len(self._templates) < _MOST_TEMPLATES:
             self._templates[domain, action, actor] = template
         return template
+
+    def _key(self, domain: str) -> str:
+        if len(self._keys) > _MOST_TEMPLATES:
+            self._keys.clear()
+        return self._keys.setdefault(domain, surface_key(domain))
 
     def _first(self, command: Command) -> Command:
         """Remember a command under its sender's id; the one that had it before, if one had."""
@@ -214,12 +223,44 @@ class CommandLedger:
         command = self.pending.pop(result.correlation_id, None)
         if command is None:
             return
+        if command.done:  # by `take_answer`, which was interrupted behind that
+            if command not in self._finished:
+                self._finished.append(command)
+            return
         command.rev_after = self._session.mirror.rev(command.key)
         if result.ok:
             self._settle(command, "done", result.data, None, size)
         else:
             stage, error = read_outcome(result)
             self._settle(command, stage, None, error, size)
+
+    def take_answer(self, result: CommandResult, wanted: object) -> bool | None:
+        """`take_result` on a thread that waits for the command `wanted`: was it that one's?
+
+        None: somebody else has to be told of it, which is for `piweb-io`. An interrupt may leave
+        it anywhere; the command stays in `pending` until all is done.
+        """
+        command = self.pending.get(result.correlation_id)
+        if command is None:
+            return False
+        if command.watched:
+            return None
+        if result.ok:
+            stage: Stage = "done"
+            data, error = result.data, None
+        else:
+            data = None
+            stage, error = read_outcome(result)
+        with self.settling:
+            if command.done or command.is_awaited(command is not wanted):
+                return None
+            command.rev_after = self._session.mirror.rev(command.key)
+            command.settle(stage, data, error)
+        if len(command.frame) > _KEEP_BYTES:
+            command.frame = b""
+        self._finished.append(command)
+        self.pending.pop(command.correlation_id, None)
+        return command is wanted
 
     def fail_all(self, error: PiwebError) -> None:
         """The agent is gone: every pending command is lost."""
@@ -284,3 +325,7 @@ class CommandLedger:
         self._expiry_at = following
         if following != float("inf"):
             self._session.later(max(0.0, following - now), self._expire)
+
+
+def _read_nothing(_waiter: Waiter, _command: Command) -> bool:
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 
 from ..wire.frames import Cause, StateFrame, read_cause
@@ -43,47 +44,51 @@ class Snapshot:
 class StateMirror:
     """Last-value store that takes only what is newer.
 
-    `apply`, `begin_epoch` and `drop_stale` have one caller, the session's I/O thread; reading is
-    safe from any thread. Epochs are compared inside one kernel only.
+    Safe from any thread. Epochs are compared inside one kernel only.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # held by who writes
         self._snapshots: dict[str, Snapshot] = {}
         self._epoch = 0
         self.gaps = 0
 
-    def apply(self, frame: StateFrame) -> bool:
-        """Take in a frame of the present epoch. Returns whether it was newer than what was held.
+    def apply(self, frame: StateFrame, epoch: int | None = None) -> bool:
+        """Take in a frame of the epoch, the present one if none is given. Returns whether it was
+        newer than what was held; one of another epoch never is.
 
         A jump in `rev` is only counted: snapshots are full values, so nothing is missing.
         """
-        held = self._snapshots.get(frame.key)
-        if held is not None and held.epoch == self._epoch:
-            if frame.rev <= held.rev:
+        key, rev = frame.key, frame.rev
+        with self._lock:
+            present = self._epoch
+            if epoch is not None and epoch != present:
                 return False
-            if frame.rev > held.rev + 1:
-                self.gaps += 1
-        self._snapshots[frame.key] = Snapshot(
-            frame.key, self._epoch, frame.rev, frame.line, frame.deleted
-        )
+            held = self._snapshots.get(key)
+            if held is not None and held.epoch == present:
+                if rev <= held.rev:
+                    return False
+                if rev > held.rev + 1:
+                    self.gaps += 1
+            self._snapshots[key] = Snapshot(key, present, rev, frame.line, frame.deleted)
         return True
 
     def begin_epoch(self, epoch: int) -> list[str]:
         """A new agent life: every key is stale until that agent sends it. Returns those keys."""
-        self._epoch = epoch
-        changed = [key for key, held in self._snapshots.items() if not held.deleted]
-        for key in changed:
-            self._snapshots[key] = replace(self._snapshots[key], stale=True)
+        with self._lock:
+            self._epoch = epoch
+            changed = [key for key, held in self._snapshots.items() if not held.deleted]
+            for key in changed:
+                self._snapshots[key] = replace(self._snapshots[key], stale=True)
         return changed
 
     def drop_stale(self, keep: frozenset[str] = frozenset()) -> list[str]:
         """Forget what the present agent has not sent, but for `keep`. Returns the keys dropped."""
-        dropped = [key for key, held in self._snapshots.items() if held.stale and key not in keep]
-        for key in dropped:
-            held = self._snapshots[key]
-            # A tombstone at rev -1 of the new epoch: older frames stay out, the first one gets in.
-            self._snapshots[key] = Snapshot(key, self._epoch, -1, b"{}", deleted=True)
-            del held
+        with self._lock:
+            dropped = [k for k, held in self._snapshots.items() if held.stale and k not in keep]
+            for key in dropped:
+                # A tombstone at rev -1 of the new epoch: older frames stay out, the first gets in.
+                self._snapshots[key] = Snapshot(key, self._epoch, -1, b"{}", deleted=True)
         return dropped
 
     def get(self, key: str) -> Snapshot | None:

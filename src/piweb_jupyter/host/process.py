@@ -19,10 +19,10 @@ from time import monotonic
 from typing import TypeVar
 
 from ..errors import AgentBusyError, AgentExitedError, AgentLaunchError, describe_exit
-from ..wire.lines import LineSplitter
 from .guard import Guard
 from .launch import Launch
 from .pump import READABLE, WRITABLE, Timer, get_pump
+from .stdout import LEND_TIME, READ_SIZE, Stdout, TakeAnswers
 
 __all__ = ["EXIT_TIMEOUT", "TERM_TIMEOUT", "AgentProcess", "close_all"]
 
@@ -39,7 +39,6 @@ DRAIN_TIMEOUT = 0.5
 
 # A write of at most so many bytes is all or nothing, whoever else writes.
 PIPE_BUF = getattr(select, "PIPE_BUF", 512)
-READ_SIZE = 65536  # larger reads are slower for small lines and no faster for large ones
 # What a pipe can hold at most on Linux (/proc/sys/fs/pipe-max-size), so all a dead agent left.
 PIPE_MAX = 1 << 20
 QUEUE_FRAMES = 10_000
@@ -62,7 +61,8 @@ class AgentProcess:
     must not be called with a lock that a callback takes). Callbacks run on `piweb-io`:
     `on_lines` with the lines of one read, `on_stderr` with bytes, `on_oversize` with the head and
     size of a line over the limit, and at the very end `on_exit` once with the exit code. They must
-    be short; an exception in one is logged.
+    be short; an exception in one is logged. `on_answers` and `on_again` let a thread that waits
+    read for itself; see `Stdout`.
 
     The agent leads a session of its own (an interrupt of the kernel must not reach it) and carries
     `marker` in its environment, as do its descendants. Linux ends it by parent death signal when
@@ -82,6 +82,8 @@ class AgentProcess:
         on_stderr: Callable[[bytes], None],
         on_oversize: Callable[[bytes, int], None],
         on_exit: Callable[[int], None],
+        on_answers: TakeAnswers | None = None,
+        on_again: Callable[[list[bytes]], None] | None = None,
         start: bool = True,
     ) -> None:
         self.argv = tuple(argv)
@@ -93,11 +95,13 @@ class AgentProcess:
         self._on_lines = on_lines
         self._on_stderr = on_stderr
         self._on_exit = on_exit
-        self._splitter = LineSplitter(on_oversize=on_oversize)
-        self._feed = self._splitter.feed
         self._pump = get_pump()
         self._popen: subprocess.Popen[bytes] | None = None
-        self._stdout = self._stderr = -1
+        self._stdout = Stdout(
+            self._pump, on_lines, on_answers, on_again, on_oversize, self._end_of_stdout
+        )
+        self.read_here = self._stdout.read_here
+        self._stderr = -1
         # Held by who may write directly. piweb-io writes the head of the queue without it: while
         # there is a head, nobody else writes, and only piweb-io takes heads away. Re-entrant: a
         # signal handler or a finalizer may send in the middle of a send.
@@ -214,29 +218,17 @@ class AgentProcess:
         except AgentLaunchError:
             _guard.release(self.marker)
             raise
-        self._stdin, self._stdout, self._stderr = spawned.stdin, spawned.stdout, spawned.stderr
+        self._stdin, self._stderr = spawned.stdin, spawned.stderr
         self.pid = spawned.popen.pid
         self._popen = spawned.popen
         _live[self.marker] = self
         _guard.adopt(self.marker, self.pid)
-        self._pump.watch(self._stdout, READABLE, self._on_stdout)
+        self._stdout.open(spawned.stdout)
         self._pump.watch(self._stderr, READABLE, self._on_stderr_ready)
         self._pump.watch_exit(self.pid, self._on_ended)
         self._begin_writing()  # what was sent before it ran
 
     # -- piweb-io: reading ------------------------------------------------------------------
-
-    def _on_stdout(self, _mask: int) -> None:
-        try:
-            chunk = os.read(self._stdout, READ_SIZE)
-        except BlockingIOError:
-            return
-        if chunk:  # as in `_take_chunk`; this is the hot path
-            lines = self._feed(chunk)
-            if lines:
-                self._on_lines(lines)
-        else:
-            self._end_of_stdout()
 
     def _on_stderr_ready(self, _mask: int) -> None:
         try:
@@ -250,8 +242,8 @@ class AgentProcess:
             self._finish_if_drained()
 
     def _end_of_stdout(self) -> None:
-        self._stdout = self._drop(self._stdout)
-        tail = self._splitter.flush()
+        self._stdout.close()
+        tail = self._stdout.flush()
         try:
             if tail is not None:
                 self._on_lines([tail])
@@ -365,7 +357,7 @@ class AgentProcess:
         self._finish_if_drained()
 
     def _finish_if_drained(self) -> None:
-        if self.returncode is not None and self._stdout < 0 and self._stderr < 0:
+        if self.returncode is not None and self._stdout.fd < 0 and self._stderr < 0:
             self._finish()
 
     def _finish(self) -> None:
@@ -374,11 +366,15 @@ class AgentProcess:
             return
         if self._timer is not None:
             self._timer.cancel()
+        if not self._stdout.recall():
+            self._timer = self._pump.call_later(LEND_TIME, self._finish)
+            return
         # A grandchild holds the pipes. What the agent wrote before its end is in them, and not
         # much more than that is read.
-        self._stdout = self._drain(self._stdout, self._take_chunk)
-        self._stderr = self._drain(self._stderr, self._on_stderr)
-        tail = self._splitter.flush()
+        self._stdout.drain(PIPE_MAX, self._tell)
+        self._stdout.close()
+        self._drain_stderr()
+        tail = self._stdout.flush()
         if tail is not None:
             self._tell(self._on_lines, [tail])
         assert self.returncode is not None
@@ -387,21 +383,16 @@ class AgentProcess:
         _guard.release(self.marker)
         self._gone.set()
 
-    def _drain(self, fd: int, take: Callable[[bytes], None]) -> int:
-        for _ in range(PIPE_MAX // READ_SIZE if fd >= 0 else 0):
+    def _drain_stderr(self) -> None:
+        for _ in range(PIPE_MAX // READ_SIZE if self._stderr >= 0 else 0):
             try:
-                chunk = os.read(fd, READ_SIZE)
+                chunk = os.read(self._stderr, READ_SIZE)
             except BlockingIOError:
                 break
             if not chunk:
                 break
-            self._tell(take, chunk)
-        return self._drop(fd)
-
-    def _take_chunk(self, chunk: bytes) -> None:
-        lines = self._feed(chunk)
-        if lines:
-            self._on_lines(lines)
+            self._tell(self._on_stderr, chunk)
+        self._stderr = self._drop(self._stderr)
 
     def _tell(self, callback: Callable[[_T], None], value: _T) -> None:
         """Call what is not ours, at a point where its error must not stop us."""
@@ -416,10 +407,11 @@ class AgentProcess:
         self._gone = threading.Event()
         self._gone.set()
         self._refusal = "the agent belongs to the process that this one was forked from"
-        for fd in (self._stdin, self._stdout, self._stderr):
+        for fd in (self._stdin, self._stdout.fd, self._stderr):
             with contextlib.suppress(OSError):
                 os.close(fd)
-        self._stdin = self._stdout = self._stderr = -1
+        self._stdin = self._stderr = -1
+        self._stdout.forget()
         if self._popen is not None:
             self._popen.returncode = 0  # or it warns that a child is not waited for
 

@@ -206,8 +206,9 @@ class Pump:
     def _ensure_running(self) -> None:
         """Under the lock: wake the thread, or start it."""
         thread = self._thread
-        # An interrupt inside `start` can leave a thread that never runs: it is replaced.
-        if thread is not None and (thread.is_alive() or thread is threading.current_thread()):
+        # An interrupt inside `start` can leave a thread that never runs: it is replaced. (Not
+        # `is_alive`: an interrupt inside that makes CPython 3.11 take a live thread for ended.)
+        if thread is not None and thread.ident is not None:
             if threading.get_ident() != self._ident:
                 self._wake()
             return
@@ -228,6 +229,14 @@ class Pump:
             self._ident = threading.get_ident()
             assert self._poller is not None
             poll = self._poller.poll
+        try:
+            self._serve(poll)
+        finally:
+            with self._lock:
+                if self._ident == threading.get_ident():
+                    self._thread = self._ident = None
+
+    def _serve(self, poll: Callable[[float, int], list[tuple[int, int]]]) -> None:
         handlers, soon, timers = self._handlers, self._soon, self._timers
         while True:
             if soon:

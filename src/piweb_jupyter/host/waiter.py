@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+from collections.abc import Callable
 
 __all__ = ["Waiter", "take_waiter"]
 
@@ -18,19 +19,33 @@ class Waiter:
     it gets that. A command through a lock takes 2.1 times the floor's round trip, through this 1.4.
     """
 
-    __slots__ = ("_fd", "_owner")
+    __slots__ = ("_beside", "_fd", "_owner", "_poll")
 
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_CLOEXEC)
         # An object that closes its descriptor when it goes. A `__del__` would be Python code, and
         # an interrupt that arrives in it is lost.
         self._owner = select.epoll.fromfd(self._fd)
+        self._poll: select.poll | None = None
+        self._beside = -1
 
     def wait(self) -> None:
         os.read(self._fd, 8)
 
     def wake(self) -> None:
         os.write(self._fd, _ONE)
+
+    def poll_with(self, fd: int) -> Callable[[float], list[tuple[int, int]]]:
+        """What waits, so many milliseconds, until it is woken or `fd` can be read; it says which:
+        if both, that it is woken comes first."""
+        poll = self._poll
+        if self._beside == fd and poll is not None:
+            return poll.poll
+        poll = self._poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.register(fd, select.POLLIN)
+        self._beside = fd
+        return poll.poll
 
 
 def take_waiter(free: list[Waiter]) -> Waiter | None:

@@ -25,29 +25,18 @@ class Outcome:
     `message` and perhaps `details`. Safe from any thread.
     """
 
-    __slots__ = (
-        "_after",
-        "action",
-        "actor",
-        "answers",
-        "args",
-        "code",
-        "command",
-        "context",
-        "correlation_id",
-        "data",
-        "details",
-        "done",
-        "home",
-        "if_rev",
-        "message",
-        "queued",
-        "task",
-    )
-
     command: Command
     context: Context[Any]
     home: Home
+    # What most commands never set is set here.
+    done = False
+    data: bytes | None = None
+    code = ""
+    message = ""
+    details: dict[str, JSON] | None = None
+    queued = False
+    task: asyncio.Task[Any] | None = None
+    _after: list[Callable[[Outcome], object]] | None = None
 
     def __init__(
         self,
@@ -66,14 +55,6 @@ class Outcome:
         self.correlation_id = correlation_id
         self.if_rev = if_rev
         self.answers = answers
-        self.done = False
-        self.data: bytes | None = None
-        self.code = ""
-        self.message = ""
-        self.details: dict[str, JSON] | None = None
-        self.queued = False
-        self.task: asyncio.Task[Any] | None = None
-        self._after: list[Callable[[Outcome], object]] | None = None
 
     def __repr__(self) -> str:
         how = "on its way" if not self.done else f"failed: {self.code}" if self.code else "done"
@@ -118,7 +99,8 @@ class Outcome:
     def succeed(self, data: bytes | None) -> None:
         self.data = data
         self.done = True
-        self._settle()
+        if self._after is not None:
+            self._settle()
 
     def _settle(self) -> None:
         after = self._after

@@ -26,7 +26,7 @@ class SurfaceState:
         self._surface = surface
         self._entry = store.open(self.key)
         # What a change calls, looked up once: an agent may push states in a loop.
-        self._encode = surface.encode
+        self._encode = surface.encoder()
         self._put = self._entry.put
         self._flush = writer.flush
         self._encoded = initial

@@ -36,6 +36,11 @@ class LineSplitter:
         self._skipping = False
         self._head = b""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it stands between two lines."""
+        return not self._held
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next chunk; return the lines it completes."""
         if not self._held and chunk.endswith(b"\n") and len(chunk) <= self._limit:

@@ -1,0 +1,267 @@
+"""Who reads an agent's stdout: `piweb-io`, or for a moment a thread that waits for an answer.
+
+A thread that sleeps until piweb-io has read its answer is woken by a thread that had to be woken
+itself, on another CPU: on an idle machine a command takes 110 µs that way, and 45 µs if the caller
+reads the answer. So piweb-io lends the stdout of an agent whose answers are waited for.
+
+An interrupt may end the borrower anywhere, so that nothing depends on how it leaves. What it has
+read is kept until all of it was taken in, and piweb-io, which nobody interrupts, looks every
+`LEND_TIME` whether something is left over, or nobody borrows any more; then it takes the stdout
+back. What is left over is taken in again. That does no harm to what a borrower may take in, states
+and answers: the ones are known by their revision, the others by their id.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..wire.lines import LineSplitter
+from .pump import READABLE, Pump, Timer
+
+if TYPE_CHECKING:
+    from .waiter import Waiter
+
+__all__ = ["LEND_TIME", "READ_SIZE", "Stdout", "TakeAnswers"]
+
+READ_SIZE = 65536  # larger reads are slower for small lines and no faster for large ones
+
+# Seconds between two looks of piweb-io, and the longest that one thread reads here. What comes
+# unasked after the last command waits for two looks at most.
+LEND_TIME = 0.005
+_PATIENCE = LEND_TIME * 1000
+# A longer line is read by piweb-io, which cuts lines in linear time.
+_MOST_CHUNKS = 32
+
+# Takes in lines on a borrower's thread; says whether what that waits for was answered, and whether
+# this was all: if not, there is something that only piweb-io may take in.
+TakeAnswers: TypeAlias = Callable[[list[bytes], object], tuple[bool, bool]]
+TakeLines: TypeAlias = Callable[[list[bytes]], None]
+TakeChunk: TypeAlias = Callable[[bytes], None]
+
+
+class Stdout:
+    """One agent's stdout, cut into lines. `read_here` is for any thread, the rest for `piweb-io`.
+
+    Args:
+        on_lines: Takes in the lines of one read, on piweb-io.
+        on_answers: Takes in what it can on a borrower's thread; None: nothing is lent.
+        on_again: Like `on_lines`, for lines of which some may have been taken in before.
+        on_oversize: Gets the head and the size of a line over the limit.
+        on_end: Called when the stream has ended.
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        on_lines: TakeLines,
+        on_answers: TakeAnswers | None,
+        on_again: TakeLines | None,
+        on_oversize: Callable[[bytes, int], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._pump = pump
+        self._on_lines = on_lines
+        self._on_answers = on_answers
+        self._on_again = on_again or on_lines
+        self._on_end = on_end
+        self._splitter = LineSplitter(on_oversize=on_oversize)
+        self._feed = self._splitter.feed
+        self.fd = -1
+        # Held by the one who borrows, and by piweb-io while it takes back. piweb-io never waits
+        # for it. A `with` lets go of it whatever happens; `acquire` and `release` would not.
+        self._lock = threading.Lock()
+        self._lent = False
+        self._chunks: deque[bytes] = deque()
+        self._wished = False  # somebody waits, and would have read
+        self._borrowed = False  # since piweb-io looked
+        self._claimed = False  # somebody waits for piweb-io to read
+
+    def open(self, fd: int) -> None:
+        self.fd = fd
+        self._pump.watch(fd, READABLE, self._on_ready)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            self._pump.unwatch(self.fd)
+            os.close(self.fd)
+            self.fd = -1
+
+    def flush(self) -> bytes | None:
+        """The end of the stream: a last line without its end, if there is one, once."""
+        return self._splitter.flush()
+
+    def drain(self, most: int, tell: Callable[[TakeChunk, bytes], None]) -> None:
+        """Take in what is there now, at most about so many bytes, each time through `tell`."""
+        for _ in range(most // READ_SIZE if self.fd >= 0 else 0):
+            try:
+                chunk = os.read(self.fd, READ_SIZE)
+            except BlockingIOError:
+                return
+            if not chunk:
+                return
+            tell(self._take, chunk)
+
+    def _on_ready(self, _mask: int) -> None:
+        try:
+            chunk = os.read(self.fd, READ_SIZE)
+        except BlockingIOError:
+            return
+        if chunk:  # as in `_take`; this is the hot path
+            lines = self._feed(chunk)
+            if lines:
+                self._on_lines(lines)
+            if self._wished:
+                self._lend()
+        else:
+            self._on_end()
+
+    def _take(self, chunk: bytes) -> None:
+        lines = self._feed(chunk)
+        if lines:
+            self._on_lines(lines)
+
+    # -- lending ----------------------------------------------------------------------------
+
+    def _lend(self) -> None:
+        self._wished = False
+        if self.fd < 0 or not self._splitter.is_empty:
+            return
+        self._pump.unwatch(self.fd)
+        self._borrowed = True
+        self._claimed = False
+        self._lent = True
+        _keeper.add(self)
+
+    def recall(self) -> bool:
+        """Take it back, if it is lent. False: somebody reads just now, and will have stopped in
+        `LEND_TIME`."""
+        if not self._lent:
+            return True
+        if not self._lock.acquire(blocking=False):
+            return False
+        self._lent = False
+        self._lock.release()
+        _keeper.discard(self)
+        try:
+            if self._chunks:
+                left = b"".join(self._chunks)
+                self._chunks.clear()
+                self._on_again(self._feed(left))
+        finally:
+            self._pump.watch(self.fd, READABLE, self._on_ready)
+        return True
+
+    def _recall_soon(self) -> None:
+        self.recall()  # or, if somebody reads, at the next look
+
+    def look(self) -> None:
+        """Every `LEND_TIME` while it is lent: is that still of use?"""
+        left_over = self._chunks and not self._lock.locked()
+        if self._borrowed and not self._claimed and not left_over:
+            self._borrowed = False
+        else:
+            self.recall()
+
+    def read_here(self, waiter: Waiter, wanted: object) -> bool:
+        """Read on this thread until `wanted` has its answer, if that is possible and is soon.
+
+        True: it has it, and nobody has woken or will wake `waiter`. False: it has been settled by
+        another thread, or will be; in either case that one wakes.
+        """
+        lent = self._lent
+        if not lent:
+            self._wished = self._on_answers is not None
+            return False
+        if self._lock.locked():
+            self._claimed = True
+            return False
+        with self._lock:
+            if not self._lent or self._chunks:
+                self._claimed = True
+                return False
+            self._borrowed = True
+            answered = self._read_until(waiter, wanted)
+            keep = answered and not self._claimed and not self._chunks
+        if not keep:
+            self._pump.call_soon(self._recall_soon)
+        return answered
+
+    def _read_until(self, waiter: Waiter, wanted: object) -> bool:
+        fd, chunks, on_answers = self.fd, self._chunks, self._on_answers
+        assert on_answers is not None
+        deadline = 0.0
+        poll = waiter.poll_with(fd)
+        while ready := poll(_PATIENCE):
+            if ready[0][0] != fd:
+                return False  # woken
+            try:
+                # Read and kept in one step of the interpreter: an interrupt comes before or after.
+                chunks.extend(map(os.read, (fd,), (READ_SIZE,)))
+            except BlockingIOError:
+                continue
+            chunk = chunks[-1]
+            if not chunk.endswith(b"\n"):
+                if not chunk or len(chunks) > _MOST_CHUNKS:
+                    return False
+                continue
+            lines = (chunk if len(chunks) == 1 else b"".join(chunks)).split(b"\n")
+            lines.pop()
+            answered, is_all = on_answers(lines, wanted)
+            if is_all:
+                chunks.clear()
+            if answered or not is_all:
+                return answered
+            now = monotonic()
+            if not deadline:
+                deadline = now + LEND_TIME
+            elif now > deadline:
+                return False
+        return False
+
+    def forget(self) -> None:
+        """In a forked copy of the kernel: it is not ours."""
+        self._lock = threading.Lock()  # another thread may have held it at the fork
+        self._lent = False
+        self.fd = -1
+        _keeper.forget()
+
+
+class _Keeper:
+    """Looks after all that is lent, with one timer. On `piweb-io`."""
+
+    def __init__(self) -> None:
+        self._lent: set[Stdout] = set()
+        self._timer: Timer | None = None
+        self._pump: Pump | None = None
+
+    def add(self, stdout: Stdout) -> None:
+        self._lent.add(stdout)
+        if self._timer is None:
+            self._pump = stdout._pump  # noqa: SLF001 - the module's own
+            self._timer = self._pump.call_later(LEND_TIME, self._look)
+
+    def discard(self, stdout: Stdout) -> None:
+        self._lent.discard(stdout)
+        if not self._lent and self._timer is not None:
+            self._timer.cancel()  # piweb-io lives as long as its last timer
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        for stdout in list(self._lent):
+            stdout.look()
+        if self._lent and self._timer is None:
+            assert self._pump is not None
+            self._timer = self._pump.call_later(LEND_TIME, self._look)
+
+    def forget(self) -> None:
+        self._lent.clear()
+        self._timer = None
+
+
+_keeper = _Keeper()
