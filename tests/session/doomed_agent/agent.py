@@ -26,12 +26,22 @@ async def work(ctx: Context[dict[str, Any]]) -> None:
 async def raise_family(ctx: Context[dict[str, Any]]) -> None:
     """Starts processes in sessions and environments of their own, and never ends."""
     commands = [
-        ["setsid", "sleep", "600"],
-        ["sh", "-c", "setsid sleep 601 & sleep 602"],
-        ["sh", "-c", "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 603 & wait; sleep 604'"],
+        ["sh", "-c", "echo; exec setsid sleep 600"],
+        ["sh", "-c", "setsid sleep 601 & echo; sleep 602"],
+        [
+            "sh",
+            "-c",
+            "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 603 & echo; wait; sleep 604'",
+        ],
     ]
-    family = [subprocess.Popen(command).pid for command in commands]  # noqa: ASYNC220 - as users do
-    ctx.set_state({"working": True, "family": family})
+    family = [
+        subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - as users do
+        for command in commands
+    ]
+    for process in family:
+        assert process.stdout is not None
+        process.stdout.readline()  # it has its children
+    ctx.set_state({"working": True, "family": [process.pid for process in family]})
     await asyncio.Event().wait()
 
 
