@@ -188,7 +188,7 @@ class Command:
             raise
         return self.result(0)
 
-    def is_awaited(self, by_anybody: bool) -> bool:
+    def is_awaited(self, *, by_anybody: bool) -> bool:
         """Whether somebody has to be told of the outcome, besides the thread with the waiter."""
         return (
             self._lock is not None

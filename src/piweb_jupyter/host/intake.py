@@ -70,6 +70,10 @@ class Intake:
                 _log.exception("a %s of %s was not taken in", type(frame).__name__, session.name)
                 session.log.note(f"a {type(frame).__name__} was not taken in: {exc!r}")
 
+    def may_lend(self) -> bool:
+        """Whether no thread sleeps, and no view waits, until `piweb-io` has read its answer."""
+        return not self._session.ledger.is_awaited()
+
     def take_answers(self, lines: list[bytes], wanted: object) -> tuple[bool, bool]:
         """Take in states and answers, on a thread that waits for the command `wanted`.
 

@@ -252,7 +252,7 @@ class CommandLedger:
             data = None
             stage, error = read_outcome(result)
         with self.settling:
-            if command.done or command.is_awaited(command is not wanted):
+            if command.done or command.is_awaited(by_anybody=command is not wanted):
                 return None
             command.rev_after = self._session.mirror.rev(command.key)
             command.settle(stage, data, error)
@@ -261,6 +261,13 @@ class CommandLedger:
         self._finished.append(command)
         self.pending.pop(command.correlation_id, None)
         return command is wanted
+
+    def is_awaited(self) -> bool:
+        """Whether somebody waits to be told of a pending command's outcome."""
+        return any(
+            command.watched or command.is_awaited(by_anybody=True)
+            for command in list(self.pending.values())
+        )
 
     def fail_all(self, error: PiwebError) -> None:
         """The agent is gone: every pending command is lost."""

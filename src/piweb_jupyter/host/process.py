@@ -22,7 +22,7 @@ from ..errors import AgentBusyError, AgentExitedError, AgentLaunchError, describ
 from .guard import Guard
 from .launch import Launch
 from .pump import READABLE, WRITABLE, Timer, get_pump
-from .stdout import LEND_TIME, READ_SIZE, Stdout, TakeAnswers
+from .stdout import LEND_TIME, READ_SIZE, Borrowing, Stdout
 
 __all__ = ["EXIT_TIMEOUT", "TERM_TIMEOUT", "AgentProcess", "close_all"]
 
@@ -61,8 +61,8 @@ class AgentProcess:
     must not be called with a lock that a callback takes). Callbacks run on `piweb-io`:
     `on_lines` with the lines of one read, `on_stderr` with bytes, `on_oversize` with the head and
     size of a line over the limit, and at the very end `on_exit` once with the exit code. They must
-    be short; an exception in one is logged. `on_answers` and `on_again` let a thread that waits
-    read for itself; see `Stdout`.
+    be short; an exception in one is logged. With `borrowing`, a thread that waits may read for
+    itself; see `Stdout`.
 
     The agent leads a session of its own (an interrupt of the kernel must not reach it) and carries
     `marker` in its environment, as do its descendants. Linux ends it by parent death signal when
@@ -82,8 +82,7 @@ class AgentProcess:
         on_stderr: Callable[[bytes], None],
         on_oversize: Callable[[bytes, int], None],
         on_exit: Callable[[int], None],
-        on_answers: TakeAnswers | None = None,
-        on_again: Callable[[list[bytes]], None] | None = None,
+        borrowing: Borrowing | None = None,
         start: bool = True,
     ) -> None:
         self.argv = tuple(argv)
@@ -97,9 +96,7 @@ class AgentProcess:
         self._on_exit = on_exit
         self._pump = get_pump()
         self._popen: subprocess.Popen[bytes] | None = None
-        self._stdout = Stdout(
-            self._pump, on_lines, on_answers, on_again, on_oversize, self._end_of_stdout
-        )
+        self._stdout = Stdout(self._pump, on_lines, borrowing, on_oversize, self._end_of_stdout)
         self.read_here = self._stdout.read_here
         self._stderr = -1
         # Held by who may write directly. piweb-io writes the head of the queue without it: while

@@ -218,8 +218,7 @@ class AgentSession:
                 on_stderr=self.log.feed,
                 on_oversize=intake.take_oversize,
                 on_exit=lambda returncode: self._on_exit(epoch, returncode),
-                on_answers=intake.take_answers,
-                on_again=intake.take_again,
+                borrowing=intake,
                 start=False,
             )
             self.ledger.read_answer = process.read_here

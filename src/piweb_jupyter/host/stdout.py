@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ..wire.lines import LineSplitter
 from .pump import READABLE, Pump, Timer
@@ -26,7 +26,7 @@ from .pump import READABLE, Pump, Timer
 if TYPE_CHECKING:
     from .waiter import Waiter
 
-__all__ = ["LEND_TIME", "READ_SIZE", "Stdout", "TakeAnswers"]
+__all__ = ["LEND_TIME", "READ_SIZE", "Borrowing", "Stdout"]
 
 READ_SIZE = 65536  # larger reads are slower for small lines and no faster for large ones
 
@@ -37,11 +37,25 @@ _PATIENCE = LEND_TIME * 1000
 # A longer line is read by piweb-io, which cuts lines in linear time.
 _MOST_CHUNKS = 32
 
-# Takes in lines on a borrower's thread; says whether what that waits for was answered, and whether
-# this was all: if not, there is something that only piweb-io may take in.
-TakeAnswers: TypeAlias = Callable[[list[bytes], object], tuple[bool, bool]]
 TakeLines: TypeAlias = Callable[[list[bytes]], None]
 TakeChunk: TypeAlias = Callable[[bytes], None]
+
+
+class Borrowing(Protocol):
+    """What is done with lines that were not, or perhaps not, read by piweb-io."""
+
+    def may_lend(self) -> bool:
+        """Whether nobody waits for something that piweb-io has to read."""
+
+    def take_answers(self, lines: list[bytes], wanted: object) -> tuple[bool, bool]:
+        """Take in what may be, on a borrower's thread.
+
+        Returns whether what that waits for was answered, and whether this was all: if not, there
+        is something that only piweb-io may take in, and it takes all the lines again.
+        """
+
+    def take_again(self, lines: list[bytes]) -> None:
+        """Take in, on piweb-io, lines of which some may have been taken in before."""
 
 
 class Stdout:
@@ -49,8 +63,7 @@ class Stdout:
 
     Args:
         on_lines: Takes in the lines of one read, on piweb-io.
-        on_answers: Takes in what it can on a borrower's thread; None: nothing is lent.
-        on_again: Like `on_lines`, for lines of which some may have been taken in before.
+        borrowing: Takes in what a borrower reads; None: nothing is lent.
         on_oversize: Gets the head and the size of a line over the limit.
         on_end: Called when the stream has ended.
     """
@@ -59,15 +72,13 @@ class Stdout:
         self,
         pump: Pump,
         on_lines: TakeLines,
-        on_answers: TakeAnswers | None,
-        on_again: TakeLines | None,
+        borrowing: Borrowing | None,
         on_oversize: Callable[[bytes, int], None],
         on_end: Callable[[], None],
     ) -> None:
         self._pump = pump
         self._on_lines = on_lines
-        self._on_answers = on_answers
-        self._on_again = on_again or on_lines
+        self._borrowing = borrowing
         self._on_end = on_end
         self._splitter = LineSplitter(on_oversize=on_oversize)
         self._feed = self._splitter.feed
@@ -129,7 +140,8 @@ class Stdout:
 
     def _lend(self) -> None:
         self._wished = False
-        if self.fd < 0 or not self._splitter.is_empty:
+        assert self._borrowing is not None
+        if self.fd < 0 or not self._splitter.is_empty or not self._borrowing.may_lend():
             return
         self._pump.unwatch(self.fd)
         self._borrowed = True
@@ -151,7 +163,8 @@ class Stdout:
             if self._chunks:
                 left = b"".join(self._chunks)
                 self._chunks.clear()
-                self._on_again(self._feed(left))
+                assert self._borrowing is not None
+                self._borrowing.take_again(self._feed(left))
         finally:
             self._pump.watch(self.fd, READABLE, self._on_ready)
         return True
@@ -175,7 +188,7 @@ class Stdout:
         """
         lent = self._lent
         if not lent:
-            self._wished = self._on_answers is not None
+            self._wished = self._borrowing is not None
             return False
         if self._lock.locked():
             self._claimed = True
@@ -192,8 +205,9 @@ class Stdout:
         return answered
 
     def _read_until(self, waiter: Waiter, wanted: object) -> bool:
-        fd, chunks, on_answers = self.fd, self._chunks, self._on_answers
-        assert on_answers is not None
+        fd, chunks = self.fd, self._chunks
+        assert self._borrowing is not None
+        take_answers = self._borrowing.take_answers
         deadline = 0.0
         poll = waiter.poll_with(fd)
         while ready := poll(_PATIENCE):
@@ -211,7 +225,7 @@ class Stdout:
                 continue
             lines = (chunk if len(chunks) == 1 else b"".join(chunks)).split(b"\n")
             lines.pop()
-            answered, is_all = on_answers(lines, wanted)
+            answered, is_all = take_answers(lines, wanted)
             if is_all:
                 chunks.clear()
             if answered or not is_all:
