@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from ..errors import AgentDefinitionError, StateValueError
-from ..wire.json import dumps_strict, loads
+from ..wire.json import loads, strict_encoder
 from ..wire.surface import VIEW_LIMIT, CommandSpec, SurfaceSpec
 from .arguments import Arguments, locate
 from .models import dump_model, is_model
@@ -120,6 +120,7 @@ class Surface(Generic[S]):
         self.hydrate_with = hydrate
         self.model: type[Any] | None = type(initial) if is_model(type(initial)) else None
         self._what = f"state of surface `{domain}`"
+        self._encode_plain = strict_encoder(self._what)
         self._initial = self.encode(initial)
         self._pending: list[tuple[str, Callable[..., Any], dict[str, Any]]] = []
         self._commands: dict[str, Command] | None = None
@@ -232,21 +233,18 @@ class Surface(Generic[S]):
         Raises:
             StateValueError: Naming the place that JSON cannot carry.
         """
-        what = self._what
         if self.model is None:
-            return dumps_strict(state, what)
+            return self._encode_plain(state)
+        what = self._what
         if type(state) is not self.model and not isinstance(state, self.model):
             raise StateValueError(
                 f"{what}: it must be a {self.model.__name__}, not {type(state).__name__}"
             )
-        return dumps_strict(dump_model(state, what), what)
+        return self._encode_plain(dump_model(state, what))
 
     def encoder(self) -> Callable[[S], bytes]:
         """`encode` for whoever calls it a hundred thousand times in a second."""
-        if self.model is not None:
-            return self.encode
-        what = self._what
-        return lambda state: dumps_strict(state, what)
+        return self.encode if self.model is not None else self._encode_plain
 
     def decode(self, encoded: bytes) -> S:
         """The state anew from its JSON."""

@@ -17,11 +17,11 @@ __all__ = ["StateEntry", "StateStore"]
 class StateEntry:
     """One key. Whoever changes it holds a lock of their own; whoever reads `now` needs none."""
 
-    __slots__ = ("_line_up", "_template", "now")
+    __slots__ = ("line_up", "now", "template")
 
     def __init__(self, key: str, writer: Writer) -> None:
-        self._line_up = writer.put
-        self._template = state_template(key)
+        self.line_up = writer.put
+        self.template = state_template(key)
         # Value (JSON), rev, cause (as `encode_cause` has it), deleted: replaced at once.
         self.now: tuple[bytes | None, int, bytes, bool] = (None, -1, b"", False)
 
@@ -29,15 +29,15 @@ class StateEntry:
         """Record a value and line up its frame; the caller flushes the writer."""
         rev = self.now[1] + 1
         self.now = (value, rev, cause, False)
-        self._line_up(self._template % (value, rev, cause))
+        self.line_up(self.template % (value, rev, cause))
 
     def put_again(self, key: str) -> None:
         """Line up the present frame once more."""
         value, rev, cause, deleted = self.now
         if value is None:
-            self._line_up(encode_state(key, rev, None, deleted=deleted))
+            self.line_up(encode_state(key, rev, None, deleted=deleted))
         else:
-            self._line_up(self._template % (value, rev, cause))
+            self.line_up(self.template % (value, rev, cause))
 
 
 class StateStore:

@@ -24,7 +24,7 @@ _JOIN = 4096
 HOLD_TIME = 0.005
 
 # As many lines wait at most while they are held: about what is joined.
-_HELD = 24
+_HELD = 32
 
 
 class Writer:
@@ -170,15 +170,19 @@ class Writer:
 
 def _join(waiting: deque[bytes]) -> tuple[bytes, int]:
     """As many waiting lines as go into one system call, at least one; and how many they are."""
-    lines = [waiting[index] for index in range(min(len(waiting), _HELD))]
-    if sum(map(len, lines)) > _JOIN:
-        size = len(lines[0])
-        count = 1
-        while count < len(lines) and size + len(lines[count]) <= _JOIN:
-            size += len(lines[count])
-            count += 1
-        del lines[count:]
-    return b"".join(lines), len(lines)
+    if len(waiting) > 2 * _HELD:
+        lines = [waiting[index] for index in range(_HELD)]
+    else:
+        lines = list(waiting)[:_HELD]
+    joined = b"".join(lines)
+    if len(joined) <= _JOIN:
+        return joined, len(lines)
+    size = len(lines[0])
+    count = 1
+    while count < len(lines) and size + len(lines[count]) <= _JOIN:
+        size += len(lines[count])
+        count += 1
+    return b"".join(lines[:count]), count
 
 
 def _wait_writable(fd: int) -> None:
