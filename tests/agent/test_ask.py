@@ -44,7 +44,7 @@ def test_questions_have_pis_fields(talk: Talk) -> None:
             asked.editor("Text?", "so far"),
         )
     ]
-    asked.cancel_all()
+    assert all(question.pop("withdraws") for question in seen)  # ours
     assert seen == [
         {"method": "select", "title": "Which?", "options": ["a", "b"], "timeout": 60_000},
         {"method": "confirm", "title": "Sure?", "message": "It cannot be undone."},
@@ -52,6 +52,27 @@ def test_questions_have_pis_fields(talk: Talk) -> None:
         {"method": "input", "title": "Name?"},
         {"method": "editor", "title": "Text?", "prefill": "so far"},
     ]
+
+
+def test_a_question_that_nobody_waits_for_is_withdrawn_and_an_answered_one_is_not(
+    talk: Talk,
+) -> None:
+    asked = talk.runtime.ask
+    start = len(talk.lines.all())
+    answered, request = begin(talk, asked.input("Name?"))
+    talk.answer(request["id"], value="Ada")
+    assert answered.result(PATIENCE) == "Ada"
+    cancelled, request = begin(talk, asked.confirm("Sure?"))
+    cancelled.cancel()
+    late, last = begin(talk, asked.select("Which?", ["a"], timeout=0.01))
+    assert late.result(PATIENCE) is None
+    talk.lines.wait(lambda line: line == withdrawn(last), start)
+    told = [line for line in talk.lines.all()[start:] if line["type"] == withdrawn(last)["type"]]
+    assert told == [withdrawn(request), withdrawn(last)]
+
+
+def withdrawn(request: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "piweb_question_withdrawn", "id": request["id"]}
 
 
 def test_answers_come_back_as_python_values(talk: Talk) -> None:

@@ -178,7 +178,7 @@ def test_a_click_comes_through_while_states_stream(busy: Busy) -> None:
     surface = busy.surface
     surface.press("stream")
     busy.begin(SLEEPS)
-    before = surface.leaf("count").text_content()
+    before = surface.leaf("count").text_content() or ""
     expect(surface.leaf("count")).not_to_have_text(before)  # states are drawn on every kernel
     busy.click("streaming")
     surface.press("calm")

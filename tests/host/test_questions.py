@@ -100,14 +100,32 @@ def test_an_id_that_is_used_again_asks_again() -> None:
     assert questions.answer("q1", "y") == UiAnswer("q1", value="y")
 
 
-def test_cancelling_all_gives_a_cancellation_for_each() -> None:
+def test_the_end_of_a_run_gives_a_cancellation_for_each() -> None:
     questions = Questions()
     ask(questions, "a")
     ask(questions, "b", "confirm")
-    cancelled = questions.cancel_all()
+    cancelled = questions.cancel_with_run()
     assert cancelled == [UiAnswer("a", cancelled=True), UiAnswer("b", cancelled=True)]
     assert b'"cancelled":true' in encode_ui_answer(cancelled[0])
-    assert (questions.open, questions.cancel_all()) == ((), [])
+    assert (questions.open, questions.cancel_with_run()) == ((), [])
+
+
+def test_what_its_agent_withdraws_outlives_a_run_and_is_closed_by_its_agent() -> None:
+    questions = Questions()
+    ask(questions, "a", withdraws=True)
+    ask(questions, "b")
+    assert questions.cancel_with_run() == [UiAnswer("b", cancelled=True)]
+    assert [question.id for question in questions.open] == ["a"]
+    assert questions.withdraw("a")
+    assert not questions.withdraw("a")
+    assert questions.answer("a", "x") is None
+
+
+def test_without_an_agent_no_question_is_open() -> None:
+    questions = Questions()
+    ask(questions, "a", withdraws=True)
+    questions.close()
+    assert questions.open == ()
 
 
 def test_a_question_out_of_time_is_closed_and_nothing_is_sent() -> None:

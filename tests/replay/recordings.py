@@ -172,7 +172,7 @@ class Replay:
                 busy = self.transcript.busy
                 self._copy.take(self.transcript.apply(frame))
                 if busy and not self.transcript.busy:
-                    self.questions.cancel_all()
+                    self.questions.cancel_with_run()
             case _:
                 self.declared.append(type(frame).__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import AgentExitedError, PiwebError, RequestError
-from ..wire.frames import ClearQueueResult, RouteResult, encode_clear_queue
+from ..wire.frames import ClearQueueResult, QuestionWithdrawn, RouteResult, encode_clear_queue
 from ..wire.json import JSON
 from ..wire.rpc import (
     TELL_METHODS,
@@ -218,6 +218,10 @@ class Chat:
             self._session.later(question.timeout / 1000, lambda: self._expire(question))
         self._session.news.question(question.id)
 
+    def take_withdrawal(self, withdrawn: QuestionWithdrawn) -> None:
+        if self.questions.withdraw(withdrawn.id):
+            self._session.news.question()
+
     def take_result(self, result: ClearQueueResult | RouteResult) -> None:
         if (then := self._results.pop(result.id, None)) is not None:
             then()
@@ -236,7 +240,7 @@ class Chat:
 
     def end(self, error: PiwebError) -> None:
         """The agent is gone: the turn, the questions and whoever waits are told."""
-        self.questions.cancel_all()
+        self.questions.close()
         self._session.news.question()
         # Without an exit code it did not fail: it was stopped.
         stopped = isinstance(error, AgentExitedError) and error.returncode is None
@@ -299,7 +303,7 @@ class Chat:
             self.take_answer(request.response)
 
     def _cancel_questions(self) -> None:
-        answers = self.questions.cancel_all()
+        answers = self.questions.cancel_with_run()
         for answer in answers:
             self._session.write_quietly(encode_ui_answer(answer))
         if answers:

@@ -14,6 +14,7 @@ from ..wire.frames import (
     CommandStarted,
     Declaration,
     HostRequest,
+    QuestionWithdrawn,
     RouteResult,
     RunnerReady,
     StateFrame,
@@ -136,6 +137,8 @@ class Intake:
             case Declaration(type_, fields):
                 session.declarations[type_] = fields
                 session.news.lifecycle()
+            case QuestionWithdrawn():
+                session.chat.take_withdrawal(frame)
             case ClearQueueResult() | RouteResult():
                 session.chat.take_result(frame)
             case HostRequest(id_, method):

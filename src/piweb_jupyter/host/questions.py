@@ -24,7 +24,8 @@ class Question:
     """One open question. `method` is `select`, `confirm`, `input` or `editor`.
 
     A question of any other method can only be cancelled. `timeout` is in milliseconds; at
-    `deadline` (monotonic seconds) the agent goes on without an answer.
+    `deadline` (monotonic seconds) the agent goes on without an answer. One that `withdraws` is
+    withdrawn by its agent when nobody waits for the answer any more.
     """
 
     id: str = field(repr=False)
@@ -36,6 +37,7 @@ class Question:
     prefill: str = field(default="", repr=False)
     timeout: float | None = field(default=None, repr=False)
     deadline: float | None = field(default=None, repr=False, compare=False)
+    withdraws: bool = field(default=False, repr=False)
 
     @property
     def answerable(self) -> bool:
@@ -108,15 +110,28 @@ class Questions:
             del self._open[question.id]
             return True
 
-    def cancel_all(self) -> list[UiAnswer]:
-        """Close every question and return the cancellations to send.
+    def withdraw(self, id_: str) -> bool:
+        """Close a question that its agent has withdrawn; False if it was closed before."""
+        with self._lock:
+            return self._open.pop(id_, None) is not None
+
+    def cancel_with_run(self) -> list[UiAnswer]:
+        """Close the questions that may belong to the run; return the cancellations to send.
 
         pi's `abort` hangs while a dialog is open, and a dialog that pi withdraws is never reported:
-        so it is done before an abort and at the end of a run.
+        so it is done before an abort and at the end of a run. A question that `withdraws` stays: a
+        click may have asked it, and what the run has asked, the agent withdraws.
         """
         with self._lock:
-            cancelled, self._open = self._open, {}
-        return [UiAnswer(id_, cancelled=True) for id_ in cancelled]
+            closed = [question.id for question in self._open.values() if not question.withdraws]
+            for id_ in closed:
+                del self._open[id_]
+        return [UiAnswer(id_, cancelled=True) for id_ in closed]
+
+    def close(self) -> None:
+        """Close every question: there is no agent any more."""
+        with self._lock:
+            self._open = {}
 
 
 def _fit(question: Question, value: str | bool | None) -> UiAnswer:
@@ -161,6 +176,7 @@ def _read(request: UiRequest) -> Question:
         prefill=_text(fields.get("prefill")),
         timeout=timeout,
         deadline=None if timeout is None else time.monotonic() + timeout / 1000,
+        withdraws=fields.get("withdraws") is True,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..agent.ui import Level, Placement
+from ..wire.frames import encode_question_withdrawn
 from ..wire.json import JSON
 from ..wire.rpc import UiAnswer, UiRequest, encode_ui_request
 
@@ -100,19 +101,13 @@ class Ask:
             loop, future = waiting
             loop.call_soon_threadsafe(_resolve, future, answer)
 
-    def cancel_all(self) -> None:
-        """Answer every open question with "cancelled"."""
-        with self._lock:
-            ids = list(self._open)
-        for id_ in ids:
-            self.answer(UiAnswer(id_, cancelled=True))
-
     async def _ask(self, method: str, fields: dict[str, JSON], timeout: float | None) -> UiAnswer:
         import asyncio  # not at the start: an agent that never asks needs no loop
 
         id_ = str(uuid.uuid4())
         loop = asyncio.get_running_loop()
         future: asyncio.Future[UiAnswer] = loop.create_future()
+        fields["withdraws"] = True
         if timeout is not None:
             fields["timeout"] = round(timeout * 1000)
         with self._lock:
@@ -125,7 +120,9 @@ class Ask:
             return UiAnswer(id_, cancelled=True)
         finally:
             with self._lock:
-                self._open.pop(id_, None)
+                is_open = self._open.pop(id_, None) is not None
+            if is_open:  # nobody waits for the answer any more
+                self._write(encode_question_withdrawn(id_))
 
     def _tell(self, method: str, fields: dict[str, JSON], id_: str = "") -> None:
         self._write(encode_ui_request(UiRequest(id_ or str(uuid.uuid4()), method, fields)))

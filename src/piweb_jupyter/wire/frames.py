@@ -42,6 +42,7 @@ __all__ = [
     "HostRequest",
     "HostResult",
     "OtherHostFrame",
+    "QuestionWithdrawn",
     "RouteRequest",
     "RouteResult",
     "RunnerReady",
@@ -65,6 +66,7 @@ __all__ = [
     "encode_declaration",
     "encode_host_request",
     "encode_host_result",
+    "encode_question_withdrawn",
     "encode_ready",
     "encode_route_request",
     "encode_route_result",
@@ -156,6 +158,16 @@ class RouteResult(Record):
     message: str = ""
 
 
+class QuestionWithdrawn(Record):
+    """Nobody waits for the answer to a question any more. An addition of ours.
+
+    pi withdraws a dialog and does not say so, so a host has to close all of them with each run; a
+    question that says `withdraws` stays open until it is answered or this comes.
+    """
+
+    id: str
+
+
 class HostRequest(Record):
     """The agent asks something of the notebook."""
 
@@ -173,6 +185,7 @@ Frame: TypeAlias = (
     | Declaration
     | ClearQueueResult
     | RouteResult
+    | QuestionWithdrawn
     | HostRequest
     | Response
     | UiRequest
@@ -278,6 +291,10 @@ def _route_result(fields: Fields, line: bytes) -> RouteResult:
     )
 
 
+def _question_withdrawn(fields: Fields, line: bytes) -> QuestionWithdrawn:
+    return QuestionWithdrawn(_name(fields, "id", line))
+
+
 def _host_request(fields: Fields, line: bytes) -> HostRequest:
     return HostRequest(
         _name(fields, "id", line), _name(fields, "method", line), fields.get("params")
@@ -318,6 +335,7 @@ _FRAMES: dict[str, Callable[[Fields, bytes], Frame]] = {
     "piweb_attachment_catalog_result": _declaration,
     "piweb_clear_queue_result": _clear_queue_result,
     "piweb_agent_route_result": _route_result,
+    "piweb_question_withdrawn": _question_withdrawn,
     "piweb_host_request": _host_request,
     "response": decode_response,
     "extension_ui_request": decode_ui_request,
@@ -434,6 +452,10 @@ def encode_route_result(
     if error is not None:
         return head + b',"error":' + dumps({"code": error[0], "message": error[1]}) + b"}\n"
     return head + (b"" if result is None else b',"result":' + result) + b"}\n"
+
+
+def encode_question_withdrawn(id_: str) -> bytes:
+    return dumps({"type": "piweb_question_withdrawn", "id": id_}) + b"\n"
 
 
 def encode_host_request(id_: str, method: str, params: JSON) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from piweb_jupyter.agent import Context, create_surface, define_agent, get_session_state
+from piweb_jupyter.agent import Context, create_surface, define_agent, get_session_state, ui
 
 demo = create_surface("demo", {"count": 0, "by": {}})
 load = create_surface("load", {"n": -1, "pad": ""})
@@ -30,6 +30,12 @@ async def increment_slowly(ctx: Context[dict[str, Any]], by: int = 1) -> int:
     await asyncio.sleep(0)
     state = ctx.set_state(lambda s: {**s, "count": before + by})
     return int(state["count"])
+
+
+@demo.command(concurrent=True)
+async def ask(ctx: Context[dict[str, Any]]) -> str | None:
+    """Ask the person's name."""
+    return await ui.input("Name?")
 
 
 @load.command
