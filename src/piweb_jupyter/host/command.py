@@ -14,6 +14,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import orjson
+
 from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
@@ -23,7 +25,7 @@ from .waiter import Waiter, take_waiter
 if TYPE_CHECKING:
     from .ledger import CommandLedger
 
-__all__ = ["COMMAND_TIMEOUT", "Command", "JournalEntry", "Stage", "read_outcome"]
+__all__ = ["COMMAND_TIMEOUT", "Command", "JournalEntry", "Stage", "canonical", "read_outcome"]
 
 Stage: TypeAlias = Literal[
     "sent", "received", "written", "running", "done", "failed", "cancelled", "lost"
@@ -214,12 +216,10 @@ class Command:
 
     def entry(self) -> JournalEntry:
         """This command as an entry of the journal."""
-        import orjson
-
         args: str | None = None
         if self.frame:
             payload = orjson.loads(self.frame)["request"]["payload"]
-            args = orjson.dumps(payload.get("args", {}), option=orjson.OPT_SORT_KEYS).decode()
+            args = canonical(payload.get("args"), len(self.frame))
         code = self.error.code if isinstance(self.error, SurfaceCommandError) else ""
         return JournalEntry(
             self.time,
@@ -232,6 +232,12 @@ class Command:
             self.rev_before,
             self.rev_after,
         )
+
+
+def canonical(args: JSON, most: int) -> str | None:
+    """Arguments as the journal has them; None if they take more bytes than that."""
+    told = orjson.dumps({} if args is None else args, option=orjson.OPT_SORT_KEYS)
+    return told.decode() if len(told) <= most else None
 
 
 def read_outcome(result: CommandResult) -> tuple[Stage, SurfaceCommandError | None]:

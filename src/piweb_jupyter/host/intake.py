@@ -10,6 +10,7 @@ from ..errors import ProtocolError
 from ..wire import frames
 from ..wire.frames import (
     ClearQueueResult,
+    CommandFinished,
     CommandResult,
     CommandStarted,
     Declaration,
@@ -137,6 +138,8 @@ class Intake:
             case Declaration(type_, fields):
                 session.declarations[type_] = fields
                 session.news.lifecycle()
+            case CommandFinished():
+                session.ledger.take_finished(frame)
             case QuestionWithdrawn():
                 session.chat.take_withdrawal(frame)
             case ClearQueueResult() | RouteResult():

@@ -21,6 +21,7 @@ from ..errors import (
     SurfaceCommandError,
 )
 from ..wire.frames import (
+    CommandFinished,
     CommandResult,
     CommandStarted,
     SurfaceCommand,
@@ -31,7 +32,7 @@ from ..wire.frames import (
 )
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import Actor, surface_key
-from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, read_outcome
+from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, canonical, read_outcome
 from .waiter import Waiter
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class CommandLedger:
         # Has the calling thread read its answer itself; see `Stdout.read_here`.
         self.read_answer: Callable[[Waiter, Command], bool] = _read_nothing
         self._seen: OrderedDict[str, Command] = OrderedDict()
-        self._finished: deque[Command] = deque(maxlen=LEDGER_SIZE)
+        self._finished: deque[Command | JournalEntry] = deque(maxlen=LEDGER_SIZE)
         self._expiry_at = float("inf")
 
     def __repr__(self) -> str:
@@ -262,6 +263,22 @@ class CommandLedger:
         self.pending.pop(command.correlation_id, None)
         return command is wanted
 
+    def take_finished(self, finished: CommandFinished) -> None:
+        """Somebody in the agent's process has run a command: the model, as a tool."""
+        self._finished.append(
+            JournalEntry(
+                time.time(),
+                finished.domain,
+                finished.action,
+                canonical(finished.args, _KEEP_BYTES),
+                finished.actor,
+                not finished.code,
+                finished.code,
+                finished.rev_before,
+                finished.rev_after,
+            )
+        )
+
     def is_awaited(self) -> bool:
         """Whether somebody waits to be told of a pending command's outcome."""
         return any(
@@ -284,9 +301,9 @@ class CommandLedger:
     def journal(self, domain: str | None = None) -> list[JournalEntry]:
         """The finished commands, oldest first."""
         return [
-            command.entry()
-            for command in list(self._finished)
-            if domain is None or command.domain == domain
+            finished if isinstance(finished, JournalEntry) else finished.entry()
+            for finished in list(self._finished)
+            if domain is None or finished.domain == domain
         ]
 
     def _settle(

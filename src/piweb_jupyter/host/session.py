@@ -2,7 +2,7 @@
 
 It joins the parts of this room: the process moves lines, the mirror holds state, the chat folds
 events, the ledger follows commands. Frames arrive on `piweb-io`, where nothing may block and
-nothing of the user's may run.
+nothing of the user's may run; states and answers also on a thread that waits for one (`Stdout`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,13 @@ from ..agent.context import Context
 from ..agent.models import encode_value
 from ..agent.surface import Surface
 from ..errors import StateValueError, SurfaceCommandError
-from ..wire.frames import encode_command_result, encode_command_started, result_template
+from ..wire.frames import (
+    CommandFinished,
+    encode_command_finished,
+    encode_command_result,
+    encode_command_started,
+    result_template,
+)
 from ..wire.json import JSON, dumps, dumps_strict
 from .outcome import Outcome
 from .report import report_failure, say
@@ -54,6 +60,11 @@ class Home:
         self._busy = False
         self._gated = False
         self._waiting: deque[Outcome] = deque()
+
+    @property
+    def rev(self) -> int:
+        """The revision last sent, or -1."""
+        return self._store.rev(self._state.key)
 
     def start(self) -> None:
         """Line up the initial state, or bring it from where `hydrate` has it."""
@@ -128,7 +139,7 @@ class Home:
         """Begin a command; True if it has ended already."""
         command, context = outcome.command, outcome.context
         if command.guard and outcome.if_rev is not None:
-            rev = self._store.rev(self._state.key)
+            rev = self.rev
             if rev != outcome.if_rev:
                 self._fail(
                     outcome,
@@ -240,6 +251,8 @@ class Home:
             given = b"" if data is None else b',"data":' + data
             self._put_line(self._answers[command.name] % (dumps(outcome.correlation_id), given))
             self._flush()
+        else:
+            self._tell_finished(outcome, "")
         outcome.succeed(data)
 
     def _fail_with(self, outcome: Outcome, exc: BaseException) -> None:
@@ -288,6 +301,26 @@ class Home:
                     details=outcome.details,
                 )
             )
+        else:
+            self._tell_finished(outcome, outcome.code)
+
+    def _tell_finished(self, outcome: Outcome, code: str) -> None:
+        """For the journal of the host, which has not asked for it."""
+        finished = CommandFinished(
+            self.domain,
+            outcome.action,
+            outcome.given,
+            outcome.actor,
+            code,
+            outcome.rev_before,
+            self.rev,
+        )
+        try:
+            line = encode_command_finished(finished)
+        except TypeError:  # what a model gives is JSON; a tool of the author's may give anything
+            finished.args = None
+            line = encode_command_finished(finished)
+        self._writer.write(line)
 
 
 def _cancel_task(outcome: Outcome) -> None:

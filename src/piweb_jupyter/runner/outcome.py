@@ -29,6 +29,8 @@ class Outcome:
     context: Context[Any]
     home: Home
     # What most commands never set is set here.
+    given: JSON = None
+    rev_before = -1
     done = False
     data: bytes | None = None
     code = ""
@@ -48,7 +50,8 @@ class Outcome:
         *,
         answers: bool,
     ) -> None:
-        """`answers`: the host asked, and gets a frame; else who asked looks at this object."""
+        """`answers`: the host asked, and gets the answer; else who asked looks at this object, and
+        the host only learns that it happened: what was `given`, and at which `rev_before`."""
         self.action = action
         self.args = args
         self.actor: Actor = actor

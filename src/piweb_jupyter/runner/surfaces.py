@@ -117,6 +117,7 @@ class SurfaceHost:
         if home is None:
             outcome.fail("surface_not_registered", f"there is no surface `{domain}`")
         else:
+            outcome.given, outcome.rev_before = args, home.rev
             home.submit(outcome)
         return outcome
 

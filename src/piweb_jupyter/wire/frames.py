@@ -34,6 +34,7 @@ __all__ = [
     "ClearQueueRequest",
     "ClearQueueResult",
     "CommandCancel",
+    "CommandFinished",
     "CommandResult",
     "CommandStarted",
     "Declaration",
@@ -61,6 +62,7 @@ __all__ = [
     "encode_clear_queue",
     "encode_clear_queue_result",
     "encode_command_cancel",
+    "encode_command_finished",
     "encode_command_result",
     "encode_command_started",
     "encode_declaration",
@@ -82,6 +84,7 @@ __all__ = [
 ]
 
 _NEWLINE = orjson.OPT_APPEND_NEWLINE
+_ACTORS = ("user", "llm", "cell")
 
 
 # ---------------------------------------------------------------- agent to host
@@ -158,6 +161,21 @@ class RouteResult(Record):
     message: str = ""
 
 
+class CommandFinished(Record):
+    """A command that somebody in the agent's process has run (the model, as a tool) has finished.
+
+    An addition of ours: so that the host's journal has what everybody did.
+    """
+
+    domain: str
+    action: str
+    args: JSON
+    actor: Actor
+    code: str
+    rev_before: int
+    rev_after: int
+
+
 class QuestionWithdrawn(Record):
     """Nobody waits for the answer to a question any more. An addition of ours.
 
@@ -185,6 +203,7 @@ Frame: TypeAlias = (
     | Declaration
     | ClearQueueResult
     | RouteResult
+    | CommandFinished
     | QuestionWithdrawn
     | HostRequest
     | Response
@@ -291,6 +310,19 @@ def _route_result(fields: Fields, line: bytes) -> RouteResult:
     )
 
 
+def _command_finished(fields: Fields, line: bytes) -> CommandFinished:
+    actor, before, after = fields.get("actor"), fields.get("revBefore"), fields.get("revAfter")
+    return CommandFinished(
+        _name(fields, "domain", line),
+        _name(fields, "action", line),
+        fields.get("args"),
+        actor if actor in _ACTORS else "llm",
+        _text(fields.get("code")),
+        before if type(before) is int else -1,
+        after if type(after) is int else -1,
+    )
+
+
 def _question_withdrawn(fields: Fields, line: bytes) -> QuestionWithdrawn:
     return QuestionWithdrawn(_name(fields, "id", line))
 
@@ -335,6 +367,7 @@ _FRAMES: dict[str, Callable[[Fields, bytes], Frame]] = {
     "piweb_attachment_catalog_result": _declaration,
     "piweb_clear_queue_result": _clear_queue_result,
     "piweb_agent_route_result": _route_result,
+    "piweb_command_finished": _command_finished,
     "piweb_question_withdrawn": _question_withdrawn,
     "piweb_host_request": _host_request,
     "response": decode_response,
@@ -454,6 +487,27 @@ def encode_route_result(
     return head + (b"" if result is None else b',"result":' + result) + b"}\n"
 
 
+def encode_command_finished(finished: CommandFinished) -> bytes:
+    """A line for the journal.
+
+    Raises:
+        TypeError: If the arguments are not JSON.
+    """
+    return orjson.dumps(
+        {
+            "type": "piweb_command_finished",
+            "domain": finished.domain,
+            "action": finished.action,
+            "args": finished.args,
+            "actor": finished.actor,
+            "code": finished.code,
+            "revBefore": finished.rev_before,
+            "revAfter": finished.rev_after,
+        },
+        option=_NEWLINE,
+    )
+
+
 def encode_question_withdrawn(id_: str) -> bytes:
     return dumps({"type": "piweb_question_withdrawn", "id": id_}) + b"\n"
 
@@ -561,9 +615,6 @@ def decode_host_line(line: bytes) -> HostFrame:
     if decoder is None:
         return RpcCommand(kind, fields.get("id"), fields)
     return decoder(fields, line)
-
-
-_ACTORS = ("user", "llm", "cell")
 
 
 def _surface_command(fields: Fields, line: bytes) -> HostFrame:
