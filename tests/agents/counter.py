@@ -1,7 +1,8 @@
 """An agent written on the bare protocol, without our runner: one surface `demo`, shared keys, chat.
 
 It knows the commands that host tests need: increment, echo, fail, hold (answers on release), crash,
-noise (bad lines), skip (a rev gap), and an RPC of a few words.
+noise (bad lines), half (the other half of the answer comes with rest), skip (a rev gap), and an RPC
+of a few words.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 state: dict[str, Any] = {"count": 0}
 revs: dict[str, int] = {}
 held: list[str] = []
+halves: list[bytes] = []
 running = False
 
 
@@ -30,10 +32,16 @@ def push(key: str = "surface:demo", value: Any = ..., **more: Any) -> None:
 
 
 def answer(correlation_id: str, action: str, data: Any = None, error: Any = None) -> None:
+    send(result_of(correlation_id, action, data, error))
+
+
+def result_of(
+    correlation_id: str, action: str, data: Any = None, error: Any = None
+) -> dict[str, Any]:
     result = {"domain": "demo", "action": action, "ok": error is None}
     result |= {"data": data} if error is None else {"error": error}
     response = {"correlationId": correlation_id, "ok": error is None, "result": result}
-    send({"type": "ui_rpc_response", "response": response})
+    return {"type": "ui_rpc_response", "response": response}
 
 
 def command(request: dict[str, Any]) -> None:
@@ -69,6 +77,13 @@ def command(request: dict[str, Any]) -> None:
             left = memoryview(b"x" * args["size"] + b"\n")
             while left:
                 left = left[os.write(1, left) :]
+            answer(correlation_id, action)
+        case "half":
+            line = json.dumps(result_of(correlation_id, action, "whole")).encode() + b"\n"
+            halves.append(line[40:])
+            os.write(1, line[:40])
+        case "rest":
+            os.write(1, halves.pop())
             answer(correlation_id, action)
         case "skip":
             revs["surface:demo"] += 5

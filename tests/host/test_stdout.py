@@ -161,6 +161,17 @@ def test_a_long_line_arrives_whole_whoever_begins_to_read_it(open_: Open) -> Non
             assert surface.run("echo", text)["args"] == text
 
 
+def test_half_a_line_is_kept_by_whoever_reads_the_other_half(open_: Open) -> None:
+    surface = open_("counter").surface("demo")
+    for _ in range(5):
+        lent(surface)
+        half = surface.submit("half")
+        timer = threading.Timer(0.05, lambda: surface.submit("rest"))
+        timer.start()
+        assert half.result() == "whole"
+        timer.join()
+
+
 def test_a_command_that_takes_its_time_is_waited_for_in_the_other_way(open_: Open) -> None:
     surface = open_("counter").surface("demo")
     reads = lent(surface)

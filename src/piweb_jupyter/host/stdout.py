@@ -34,8 +34,6 @@ READ_SIZE = 65536  # larger reads are slower for small lines and no faster for l
 # unasked after the last command waits for two looks at most.
 LEND_TIME = 0.005
 _PATIENCE = LEND_TIME * 1000
-# A longer line is read by piweb-io, which cuts lines in linear time.
-_MOST_CHUNKS = 32
 
 TakeLines: TypeAlias = Callable[[list[bytes]], None]
 TakeChunk: TypeAlias = Callable[[bytes], None]
@@ -219,17 +217,16 @@ class Stdout:
             except BlockingIOError:
                 continue
             chunk = chunks[-1]
-            if not chunk.endswith(b"\n"):
-                if not chunk or len(chunks) > _MOST_CHUNKS:
-                    return False
-                continue
-            lines = (chunk if len(chunks) == 1 else b"".join(chunks)).split(b"\n")
-            lines.pop()
-            answered, is_all = take_answers(lines, wanted)
-            if is_all:
-                chunks.clear()
-            if answered or not is_all:
-                return answered
+            if chunk.endswith(b"\n"):
+                lines = (chunk if len(chunks) == 1 else b"".join(chunks)).split(b"\n")
+                lines.pop()
+                answered, is_all = take_answers(lines, wanted)
+                if is_all:
+                    chunks.clear()
+                if answered or not is_all:
+                    return answered
+            elif not chunk:
+                return False  # its end, which piweb-io meets as well
             now = monotonic()
             if not deadline:
                 deadline = now + LEND_TIME
@@ -266,12 +263,11 @@ class _Keeper:
             self._timer = None
 
     def _look(self) -> None:
-        self._timer = None
+        assert self._pump is not None
+        # First of all: what goes wrong with one of them must not cost the others.
+        self._timer = self._pump.call_later(LEND_TIME, self._look)
         for stdout in list(self._lent):
             stdout.look()
-        if self._lent and self._timer is None:
-            assert self._pump is not None
-            self._timer = self._pump.call_later(LEND_TIME, self._look)
 
     def forget(self) -> None:
         self._lent.clear()
