@@ -30,6 +30,10 @@ def _make(name: str) -> Peer:
             from .mcp_peer import Mcp
 
             return Mcp()
+        case ["mcp", "mirror"]:
+            from .mcp_peer import Mcp
+
+            return Mcp(mirrors=True)
     raise SystemExit(f"there is no peer {name!r}")
 
 

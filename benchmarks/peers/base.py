@@ -12,11 +12,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
 __all__ = ["AsyncPeer", "Peer", "cpu_ns", "serve"]
+
+Place: TypeAlias = Literal["apart", "together", "anywhere"]
 
 _CPUS = sorted(os.sched_getaffinity(0))
 
@@ -67,16 +69,17 @@ class Peer(ABC):
         """How many of `count` calls left the counter that they answered with in the mirror."""
         return sum(self.call(size) == self.mirrored() for _ in range(count))
 
-    def place(self, *, apart: bool) -> None:
-        """Keep the host on one CPU and the agent on another, as an idle machine runs them.
+    def place(self, where: Place) -> None:
+        """Keep the host on one CPU and the agent on another (`apart`), as an idle machine runs
+        them, both on one (`together`), or leave them to the scheduler (`anywhere`).
 
         Left to itself, the scheduler of a busy machine often puts both on one CPU, where the floor
         is twice as fast and hardly anything else is; then the neighbours decide what the ratio is.
         """
         for pid in (os.getpid(), *self.pids()):
-            cpu = _CPUS[-1] if apart and pid != os.getpid() else _CPUS[0]
+            own = _CPUS[-1:] if where == "apart" and pid != os.getpid() else _CPUS[:1]
             for thread in os.listdir(f"/proc/{pid}/task"):
-                os.sched_setaffinity(int(thread), {cpu})
+                os.sched_setaffinity(int(thread), _CPUS if where == "anywhere" else own)
 
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """Do what is asked for and say what it took."""
@@ -93,7 +96,7 @@ class Peer(ABC):
             case "push":
                 self.push(count)
             case "place":
-                self.place(apart=order["apart"])
+                self.place(order["where"])
             case "check":
                 answer["right"] = self.check(count, size)
         answer["wall"] = time.perf_counter_ns() - begin
@@ -163,7 +166,7 @@ def serve(make: Callable[[], Peer]) -> None:
     begin = time.perf_counter_ns()
     peer.start()
     peer.call(0)
-    peer.place(apart=True)
+    peer.place("apart")
     answer: dict[str, Any] = {"ready": time.perf_counter_ns() - begin}
     while True:
         answers.write(orjson.dumps(answer) + b"\n")
