@@ -5,6 +5,7 @@ Everything here waits for what the page shows; `expect` has one generous limit.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from playwright.sync_api import Locator, expect
@@ -34,7 +35,7 @@ class Pane:
         self.label = root.locator(".piweb-label")
         self.restart = root.locator(".piweb-head").get_by_role("button", name="Restart the agent")
 
-    def expect_label(self, text: str) -> None:
+    def expect_label(self, text: str | re.Pattern[str]) -> None:
         expect(self.label).to_contain_text(text)
 
     def expect_live(self) -> None:

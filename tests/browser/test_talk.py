@@ -244,8 +244,8 @@ def test_a_question_is_answered_once_however_often_it_is_clicked(asking: Asking)
     before = asking.count_answers()
     asking.ask("confirm")
     yes = [chat.question("Go on?").get_by_role("button", name="Yes") for chat in asking.chats]
-    # Handles: the second tab may have learned of the first's answer, and taken the card away, before
-    # it is clicked there.
+    # Handles: the second tab may have learned of the first's answer, and taken the card away,
+    # before it is clicked there.
     for button in [each.element_handle() for each in yes]:
         button.evaluate("button => { button.click(); button.click(); }")
     asking.expect_answer(True)

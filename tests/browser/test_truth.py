@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -9,8 +10,9 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Notebooks
 from tests.browser.lab import NotebookPage
-from tests.browser.views import SHOWCASE, ChatOn, SurfaceOn, start
+from tests.browser.panes import AGENTS, chat_of, show, surface_of
 
+SHOWCASE = AGENTS / "showcase"
 LOOK = "import piweb_jupyter\nsession = piweb_jupyter.open(r'{}')\n{}"
 
 
@@ -18,19 +20,21 @@ LOOK = "import piweb_jupyter\nsession = piweb_jupyter.open(r'{}')\n{}"
 class Truth:
     """One row of the table. `surface` and `chat` are what the labels say."""
 
-    surface: str
-    chat: str
+    surface: str | re.Pattern[str]
+    chat: str | re.Pattern[str]
     buttons: bool
     composer: bool
     count: int | None
     restart: bool = False
 
 
-LIVE = Truth("^Live$", "^Ready$", buttons=True, composer=True, count=2)
+def live(count: int) -> Truth:
+    """The row of a view that is as it should be."""
+    return Truth(re.compile("^Live$"), re.compile("^Ready$"), True, True, count)
 
 
 def check(page: NotebookPage, truth: Truth) -> None:
-    surface, chat = SurfaceOn(page), ChatOn(page)
+    surface, chat = surface_of(page), chat_of(page)
     surface.expect_label(truth.surface)
     chat.expect_label(truth.chat)
     expect(surface.button("increment")).to_be_enabled(enabled=truth.buttons)
@@ -40,34 +44,34 @@ def check(page: NotebookPage, truth: Truth) -> None:
         restart = view.get_by_role("button", name="Restart the agent")
         expect(restart).to_be_visible(visible=truth.restart)
     if truth.count is not None:
-        surface.expect_count(truth.count)
-    chat.expect_text("You said: hello")
+        surface.expect_leaf("count", str(truth.count))
+    expect(chat.log).to_contain_text("You said: hello")
 
 
 @pytest.fixture
 def shown(open_notebook: Notebooks) -> NotebookPage:
     """A counter at 2 and a chat of one turn, both live."""
     look = LOOK.format(SHOWCASE, "import os, signal\nos.kill(session.pid, signal.SIGKILL)")
-    page = open_notebook([start(SHOWCASE), look, "%piweb stop showcase"])
+    page = open_notebook([show(SHOWCASE, "--wait"), look, "%piweb stop showcase"])
     page.run(0)
-    surface, chat = SurfaceOn(page), ChatOn(page)
+    surface, chat = surface_of(page), chat_of(page)
     surface.button("bump").click()
-    surface.expect_count(1)
+    surface.expect_leaf("count", "1")
     surface.button("increment").click()
-    surface.expect_count(2)
+    surface.expect_leaf("count", "2")
     chat.say("hello")
-    chat.expect_text("You said: hello")
-    check(page, LIVE)
+    expect(chat.log).to_contain_text("You said: hello")
+    check(page, live(2))
     return page
 
 
 def test_after_a_reload_everything_is_as_it_was(shown: NotebookPage) -> None:
     shown.save()
     shown.reload()
-    check(shown, LIVE)
-    surface = SurfaceOn(shown)
+    check(shown, live(2))
+    surface = surface_of(shown)
     surface.button("bump").click()
-    surface.expect_count(3)
+    surface.expect_leaf("count", "3")
 
 
 def test_a_second_tab_shows_the_same_and_both_follow(
@@ -75,12 +79,12 @@ def test_a_second_tab_shows_the_same_and_both_follow(
 ) -> None:
     shown.save()
     second = open_notebook.again(shown)
-    check(second, LIVE)
-    SurfaceOn(second).button("bump").click()
+    check(second, live(2))
+    surface_of(second).button("bump").click()
     for page in (shown, second):
-        SurfaceOn(page).expect_count(3)
-    ChatOn(second).say("from the second tab")
-    ChatOn(shown).expect_text("You said: from the second tab")
+        surface_of(page).expect_leaf("count", "3")
+    chat_of(second).say("from the second tab")
+    expect(chat_of(shown).log).to_contain_text("You said: from the second tab")
 
 
 def test_after_a_kernel_restart_the_last_picture_says_so(shown: NotebookPage) -> None:
@@ -99,8 +103,8 @@ def test_when_the_agent_is_killed_the_picture_stays_and_a_button_brings_it_back(
     shown.run(1)
     killed = "agent was killed by SIGKILL"
     check(shown, Truth(killed, killed, False, True, 2, restart=True))
-    SurfaceOn(shown).root.get_by_role("button", name="Restart the agent").click()
-    check(shown, Truth("^Live$", "^Ready$", True, True, 0))
+    surface_of(shown).root.get_by_role("button", name="Restart the agent").click()
+    check(shown, live(0))
 
 
 def test_after_stop_the_picture_stays_and_a_button_brings_it_back(shown: NotebookPage) -> None:
@@ -108,8 +112,8 @@ def test_after_stop_the_picture_stays_and_a_button_brings_it_back(shown: Noteboo
     check(
         shown, Truth("showcase was stopped", "showcase was stopped", False, True, 2, restart=True)
     )
-    ChatOn(shown).root.get_by_role("button", name="Restart the agent").click()
-    check(shown, Truth("^Live$", "^Ready$", True, True, 0))
+    chat_of(shown).root.get_by_role("button", name="Restart the agent").click()
+    check(shown, live(0))
 
 
 def test_reopened_without_a_kernel_the_saved_picture_can_be_read(shown: NotebookPage) -> None:
