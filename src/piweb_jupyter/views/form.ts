@@ -3,7 +3,7 @@
 import { isDone, type Command, type Commands, type Outcome } from "./commands";
 import { h, setAttribute, setShown, setText } from "./dom";
 import { randomId, type Json } from "./model";
-import { blame, fieldsOf, labelOf, parse, show, type CommandSpec, type Field } from "./schema";
+import { blame, fieldsOf, isObject, labelOf, parse, show, type CommandSpec, type Field } from "./schema";
 import { preview } from "./tree";
 
 // "Stop waiting" is offered then; before that it would only flicker.
@@ -33,6 +33,7 @@ export class CommandForm {
   readonly #line: StageLine;
   #latest: Command | undefined;
   #blamed: Command | undefined;
+  #isMarked = false;
 
   constructor(spec: CommandSpec, runner: Runner) {
     this.spec = spec;
@@ -69,12 +70,12 @@ export class CommandForm {
   update(): void {
     const writable = this.#runner.writable();
     if (this.#button.disabled === writable) this.#button.disabled = this.#yes.disabled = !writable;
-    this.#line.update(this.#latest);
     const outcome = this.#latest?.outcome;
     if (outcome && this.#latest !== this.#blamed) {
       this.#blamed = this.#latest;
-      this.#showFault(outcome);
+      this.#isMarked = this.#showFault(outcome);
     }
+    this.#line.update(this.#latest, this.#isMarked);
   }
 
   #makeConfirm(): HTMLElement {
@@ -118,10 +119,14 @@ export class CommandForm {
     return undefined;
   }
 
-  #showFault(outcome: Outcome): void {
-    if (outcome.ok || outcome.error.code !== "invalid_args") return;
+  /** Whether the fields say all that was wrong. */
+  #showFault(outcome: Outcome): boolean {
+    if (outcome.ok || outcome.error.code !== "invalid_args") return false;
     const blamed = blame(this.#fields, outcome.error.message, outcome.error.details);
     for (const [name, input] of this.#inputs) input.fault(blamed[name] ?? "");
+    const { details } = outcome.error;
+    const places = isObject(details) && isObject(details["fields"]) ? Object.keys(details["fields"]).length : 1;
+    return Object.keys(blamed).length >= Math.max(1, places);
   }
 }
 
@@ -220,17 +225,19 @@ class StageLine {
     this.el.hidden = true;
   }
 
-  update(command: Command | undefined): void {
+  /** `isMarked`: the fields say what was wrong with it. */
+  update(command: Command | undefined, isMarked: boolean): void {
     if (command !== this.#command) {
       this.#command = command;
       clearTimeout(this.#late);
-      this.#late = setTimeout(() => this.update(this.#command), STOP_AFTER);
+      this.#late = setTimeout(() => this.update(this.#command, false), STOP_AFTER);
     }
     setShown(this.el, command !== undefined);
     if (!command) return;
     const done = isDone(command);
     const others = this.#commands.of(command.action).filter((other) => !isDone(other)).length - (done ? 0 : 1);
-    setText(this.#text, wordFor(command) + (others > 0 ? ` (and ${others} more)` : ""));
+    const word = done && isMarked ? "failed: the arguments do not fit" : wordFor(command);
+    setText(this.#text, word + (others > 0 ? ` (and ${others} more)` : ""));
     this.el.dataset["stage"] = command.stage;
     this.el.dataset["pending"] = String(!done);
     setShown(this.#cancel, !done && command.stage !== "sent");
