@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import signal
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -28,14 +29,24 @@ PATIENCE = 20.0
 class Listener:
     """Hears of states, as a publisher would."""
 
-    last = (0, -1)
-    disordered = 0
+    def __init__(self) -> None:
+        self.last = (0, -1)
+        self.disordered = 0
+        self._news = threading.Condition()
 
     def on_state(self, session: AgentSession, key: str) -> None:
         held = session.mirror.get(key)
         if held is not None and key == "surface:demo":
-            self.disordered += held.version < self.last
-            self.last = held.version
+            with self._news:
+                self.disordered += held.version < self.last
+                self.last = held.version
+                self._news.notify_all()
+
+    def until(self, version: tuple[int, int]) -> bool:
+        """Whether it hears of that one, and has heard of none too late."""
+        with self._news:
+            self._news.wait_for(lambda: self.last == version, PATIENCE)
+            return self.last == version and not self.disordered
 
     def on_transcript(self, session: AgentSession, ops: list[Any]) -> None: ...
     def on_command(self, session: AgentSession, command: Command) -> None: ...
@@ -96,7 +107,7 @@ def main() -> None:
     kept_once = {id(command) for command in session.ledger._finished}  # noqa: SLF001
     twice = len(session.ledger._finished) - len(kept_once)  # noqa: SLF001
     missing = len(commands) - kept["increment"] if sum(kept.values()) < 10_000 else 0
-    told = listener.last == (surface.epoch, surface.rev) and not listener.disordered
+    told = listener.until((surface.epoch, surface.rev))
     right = surface.state == {"count": len(commands)} and surface.rev == len(commands)
     pending = len(session.ledger.pending)
     gaps = session.mirror.gaps

@@ -46,6 +46,7 @@ class Intake:
         self._epoch = epoch
         self._states_seen = False
         self._resync_at = 0.0
+        self._untold: set[str] = set()  # keys whose states a borrower has taken in
 
     def take_lines(self, lines: list[bytes]) -> None:
         session = self._session
@@ -93,7 +94,7 @@ class Intake:
                 if type(frame) is StateFrame:
                     if session.mirror.apply(frame, self._epoch):
                         self._states_seen = True
-                        session.news.state_soon(frame.key)
+                        self._untold.add(frame.key)
                 elif type(frame) is CommandResult:
                     taken = session.ledger.take_answer(frame, wanted)
                     if taken is None:
@@ -104,6 +105,12 @@ class Intake:
         except Exception:  # piweb-io meets it too, and says what it is
             return answered, False
         return answered, True
+
+    def tell(self) -> None:
+        """Tell of the states that borrowers have taken in."""
+        untold = self._untold
+        while untold:
+            self._session.news.state(untold.pop())
 
     def take_again(self, lines: list[bytes]) -> None:
         """Take in lines of which `take_answers` may have taken some in."""

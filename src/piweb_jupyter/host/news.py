@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..wire.rpc import Event
 from .callbacks import get_callbacks
-from .pump import get_pump
 
 if TYPE_CHECKING:
     from .command import Command
@@ -90,11 +89,6 @@ class News:
             self.listener.on_state(self._session, key)
         if self._subscribers:
             self._tell(SessionNews("state", key))
-
-    def state_soon(self, key: str) -> None:
-        """`state`, on `piweb-io`, from a thread that an interrupt may end anywhere."""
-        if self._watchers or self.listener is not None or self._subscribers:
-            get_pump().call_soon(lambda: self.state(key))
 
     def lifecycle(self) -> None:
         if self.listener is not None:

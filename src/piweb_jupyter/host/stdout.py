@@ -55,6 +55,13 @@ class Borrowing(Protocol):
     def take_again(self, lines: list[bytes]) -> None:
         """Take in, on piweb-io, lines of which some may have been taken in before."""
 
+    def tell(self) -> None:
+        """Tell, on piweb-io, of what borrowers have taken in; every `LEND_TIME`, and at the end.
+
+        A borrower does not tell: what listens is not made for interrupts, and to wake piweb-io for
+        each command would cost half of what reading here saves.
+        """
+
 
 class Stdout:
     """One agent's stdout, cut into lines. `read_here` is for any thread, the rest for `piweb-io`.
@@ -157,11 +164,12 @@ class Stdout:
         self._lent = False
         self._lock.release()
         _keeper.discard(self)
+        assert self._borrowing is not None
         try:
+            self._borrowing.tell()
             if self._chunks:
                 left = b"".join(self._chunks)
                 self._chunks.clear()
-                assert self._borrowing is not None
                 self._borrowing.take_again(self._feed(left))
         finally:
             self._pump.watch(self.fd, READABLE, self._on_ready)
@@ -172,6 +180,8 @@ class Stdout:
 
     def look(self) -> None:
         """Every `LEND_TIME` while it is lent: is that still of use?"""
+        assert self._borrowing is not None
+        self._borrowing.tell()
         left_over = self._chunks and not self._lock.locked()
         if self._borrowed and not self._claimed and not left_over:
             self._borrowed = False
