@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -417,9 +418,11 @@ def test_fifty_agents_of_the_worst_kinds_close_in_six_seconds(launch: Launch) ->
         agent.until_ready()
     everybody = set().union(*(carrying(agent.process.marker) for agent in agents))
     assert len(everybody) >= 50
+    deadline = time.monotonic() + END_TIMEOUT
     close_all([agent.process for agent in agents], END_TIMEOUT)
     assert all(len(agent.exits) == 1 for agent in agents)
-    assert survivors(everybody, 0) == set()
+    # Their grandchildren are init's to reap, which takes its moment.
+    assert survivors(everybody, deadline - time.monotonic()) == set()
 
 
 def test_fifty_agents_share_one_thread_and_answer_every_call(launch: Launch) -> None:
