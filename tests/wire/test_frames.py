@@ -258,3 +258,26 @@ def test_an_answer_to_a_question_is_read_as_it_is_written() -> None:
         UiAnswer("q", cancelled=True),
     ):
         assert decode_host_line(encode_ui_answer(answer)) == answer
+
+
+def test_what_an_agent_tells_of_its_own_accord_is_read_as_it_is_written() -> None:
+    withdrawn = frames.QuestionWithdrawn("q")
+    assert decode_frame(frames.encode_question_withdrawn("q")) == withdrawn
+    finished = frames.CommandFinished("demo", "add", {"by": 2}, "llm", "full", 3, 4)
+    assert decode_frame(frames.encode_command_finished(finished)) == finished
+    finished.args = object()
+    with pytest.raises(TypeError):
+        frames.encode_command_finished(finished)
+
+
+def test_a_finished_command_needs_a_name_and_the_rest_is_what_it_may_be() -> None:
+    line = b'{"type":"piweb_command_finished","domain":"demo","action":"add","actor":7,"code":null}'
+    assert decode_frame(line) == frames.CommandFinished("demo", "add", None, "llm", "", -1, -1)
+    for bad in (
+        b'{"type":"piweb_command_finished","domain":"demo"}',
+        b'{"type":"piweb_command_finished","domain":"","action":"add"}',
+        b'{"type":"piweb_question_withdrawn"}',
+        b'{"type":"piweb_question_withdrawn","id":7}',
+    ):
+        with pytest.raises(ProtocolError):
+            decode_frame(bad)

@@ -322,7 +322,8 @@ def create_surface(
         raise AgentDefinitionError(f"{domain!r} cannot be the domain of a surface; use a word")
     if isinstance(state, type):
         state = _instantiate(state, domain)
-    directory = os.path.dirname(sys._getframe(1).f_globals.get("__file__", ""))  # noqa: SLF001
+    caller = sys._getframe(1)  # noqa: SLF001 - a view's files lie beside the author's
+    directory = os.path.dirname(caller.f_globals.get("__file__", ""))
     try:
         surface: Surface[Any] = Surface(
             domain,
@@ -335,7 +336,7 @@ def create_surface(
     except StateValueError as exc:
         raise AgentDefinitionError(f"the initial {exc}") from None
     for name, handler in (commands or {}).items():
-        surface._add(name, handler, {"raw": True})  # noqa: SLF001
+        surface._add(name, handler, {"raw": True})  # noqa: SLF001 - the module's own
     return surface
 
 

@@ -152,7 +152,7 @@ class Stdout:
         self._borrowed = True
         self._claimed = False
         self._lent = True
-        _keeper.add(self)
+        _keeper.add(self, self._pump)
 
     def recall(self) -> bool:
         """Take it back, if it is lent. False: somebody reads just now, and will have stopped in
@@ -260,11 +260,11 @@ class _Keeper:
         self._timer: Timer | None = None
         self._pump: Pump | None = None
 
-    def add(self, stdout: Stdout) -> None:
+    def add(self, stdout: Stdout, pump: Pump) -> None:
         self._lent.add(stdout)
         if self._timer is None:
-            self._pump = stdout._pump  # noqa: SLF001 - the module's own
-            self._timer = self._pump.call_later(LEND_TIME, self._look)
+            self._pump = pump
+            self._timer = pump.call_later(LEND_TIME, self._look)
 
     def discard(self, stdout: Stdout) -> None:
         self._lent.discard(stdout)
