@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import TypeAlias
 
 import psutil
 
+from piweb_jupyter.host.command import Command
 from piweb_jupyter.host.session import AgentSession
+from piweb_jupyter.host.surface import Surface
 
 from .peers.base import cpu_ns
 from .peers.piweb import AGENTS, launch
 from .report import Figure, at_least, at_most, note
-from .visits import Scale, summarise
+from .visits import Comparison, Scale, summarise
 
 __all__ = ["measure"]
 
@@ -34,18 +37,12 @@ def measure(scale: Scale) -> Iterator[Figure]:
         threads = [t.name for t in threading.enumerate() if t.name == "piweb-io"]
         yield at_most("many", f"I/O threads for {number} agents", len(threads), 1, "")
         rounds = scale.count(40, 2)
-        _rate(sessions, rounds)
-        _rate(sessions[:1], rounds)
-        pairs = [
-            (_rate(sessions[:1], rounds * number // 2), _rate(sessions, rounds))
-            if turn % 2
-            else (_rate(sessions, rounds), _rate(sessions[:1], rounds * number // 2))[::-1]
-            for turn in range(scale.at_most(12).pairs)
-        ]
-        found = summarise(pairs)
-        rates = f"one {found.a:,.0f}/s, {number} {found.b:,.0f}/s"
+        found = _against_one(_rate_of_each, sessions, rounds, scale)
         yield at_least("many", f"{number} agents at work, calls/s / one agent", found, 0.7)
-        yield note("many", "  calls per second in this run", found.b, "/s", rates)
+        yield note("many", "  calls per second in this run", found.b, "/s", _rates(found, number))
+        found = _against_one(_rate_of_caller, sessions, rounds, scale)
+        yield note("many", "  the same, one thread waits for them in turn", found)
+        yield note("many", "  calls per second in this run", found.b, "/s", _rates(found, number))
         yield from _idle(scale, sessions)
         begin = time.perf_counter()
     closed = time.perf_counter() - begin
@@ -56,8 +53,60 @@ def measure(scale: Scale) -> Iterator[Figure]:
     )
 
 
-def _rate(sessions: list[AgentSession], rounds: int) -> float:
-    """Calls per second with one command on its way per agent, from one thread."""
+_Rate: TypeAlias = Callable[[list[AgentSession], int], float]
+
+
+def _against_one(
+    rate: _Rate, sessions: list[AgentSession], rounds: int, scale: Scale
+) -> Comparison:
+    alone, more = sessions[:1], rounds * len(sessions) // 2
+    rate(sessions, rounds)
+    rate(alone, rounds)
+    return summarise(
+        [
+            (rate(alone, more), rate(sessions, rounds))
+            if turn % 2
+            else (rate(sessions, rounds), rate(alone, more))[::-1]
+            for turn in range(scale.at_most(12).pairs)
+        ]
+    )
+
+
+def _rates(found: Comparison, number: int) -> str:
+    return f"one {found.a:,.0f}/s, {number} {found.b:,.0f}/s"
+
+
+def _rate_of_each(sessions: list[AgentSession], rounds: int) -> float:
+    """Calls per second with one on its way per agent, each answer making the next one: agents
+    that are at work on their own.
+    """
+    ended = threading.Semaphore(0)
+
+    def keep_going(surface: Surface) -> None:
+        left = rounds
+
+        def go_on(command: Command) -> None:
+            nonlocal left
+            command.result()
+            left -= 1
+            if left:
+                surface.submit("increment", by=1).add_done_callback(go_on)
+            else:
+                ended.release()
+
+        surface.submit("increment", by=1).add_done_callback(go_on)
+
+    begin = time.perf_counter()
+    for session in sessions:
+        keep_going(session.surface("demo"))
+    for session in sessions:
+        if not ended.acquire(timeout=60):
+            raise RuntimeError(f"{session.name} has not answered")
+    return rounds * len(sessions) / (time.perf_counter() - begin)
+
+
+def _rate_of_caller(sessions: list[AgentSession], rounds: int) -> float:
+    """Calls per second with one on its way per agent, from one thread that waits for each."""
     surfaces = [session.surface("demo") for session in sessions]
     begin = time.perf_counter()
     for _ in range(rounds):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from piweb_jupyter.errors import AgentExitedError, SurfaceCommandError
+from piweb_jupyter.host import stdout
 from piweb_jupyter.host.command import Command
 from piweb_jupyter.host.pump import get_pump
 from piweb_jupyter.host.session import AgentSession
@@ -72,6 +73,20 @@ class Told:
     def on_lifecycle(self, session: AgentSession) -> None: ...
 
 
+class Clicks(Told):
+    """Hears of the commands that views have sent."""
+
+    def __init__(self, finished: threading.Event) -> None:
+        super().__init__()
+        self.stages: list[str] = []
+        self._finished = finished
+
+    def on_command(self, session: AgentSession, command: Command) -> None:
+        self.stages.append(command.stage)
+        if command.done:
+            self._finished.set()
+
+
 def lent(surface: Surface) -> Reads:
     """Run commands until one of them has read its answer itself."""
     reads = Reads(surface.session)
@@ -113,6 +128,30 @@ def test_what_comes_unasked_afterwards_is_seen_although_nobody_reads(open_: Open
         assert seen.wait(PATIENCE)
         unwatch()
         assert session.state["theme"] == number
+
+
+@pytest.mark.parametrize("how", ["a click", "a callback"])
+def test_what_somebody_is_to_be_told_of_does_not_wait_for_the_next_look(
+    open_: Open, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    session = open_("counter")
+    surface = session.surface("demo")
+    session_stdout = session.ledger.claim_answers.__self__  # type: ignore[attr-defined]
+    while not session_stdout.is_lent:
+        monkeypatch.undo()
+        lent(surface)
+        # From here on it is taken back for what follows, or never.
+        monkeypatch.setattr(stdout.Stdout, "look", lambda self: None)
+    told = threading.Event()
+    if how == "a callback":
+        surface.submit("increment").add_done_callback(lambda _: told.set())
+    else:
+        session.news.listener = clicks = Clicks(told)
+        session.ledger.submit("demo", "increment", {}, "user", id_="view-1")
+    assert told.wait(PATIENCE)
+    if how == "a click":
+        assert clicks.stages[-1] == "done"
+    assert surface.state == {"count": 1}
 
 
 def test_states_that_are_read_here_are_told_to_the_listener_on_piweb_io(open_: Open) -> None:

@@ -167,10 +167,13 @@ class Command:
     def add_done_callback(self, fn: Callable[[Command], None]) -> None:
         """Have `fn(command)` called on `piweb-callbacks` once it is settled."""
         with self._ledger.settling:
-            if not self.done:
+            late = self.done
+            if not late:
                 self._callbacks = [*(self._callbacks or ()), fn]
-                return
-        self._ledger.call(fn, self)
+        if late:
+            self._ledger.call(fn, self)
+        else:
+            self._ledger.claim_answers()
 
     def __await__(self) -> Generator[Any, None, JSON]:
         return self._wait().__await__()

@@ -68,6 +68,8 @@ class CommandLedger:
         self._keys: dict[str, str] = {}
         # Has the calling thread read its answer itself; see `Stdout.read_here`.
         self.read_answer: Callable[[Waiter, Command], bool] = _read_nothing
+        # Leaves the answers to `piweb-io`, which tells of them; see `Stdout.claim`.
+        self.claim_answers: Callable[[], None] = _claim_nothing
         self._seen: OrderedDict[str, Command] = OrderedDict()
         self._finished: deque[Command | JournalEntry] = deque(maxlen=LEDGER_SIZE)
         self._expiry_at = float("inf")
@@ -207,6 +209,7 @@ class CommandLedger:
             self._expiry_at = deadline
             session.later(command.timeout, self._expire)
         if command.watched:
+            self.claim_answers()
             session.news.command(command)
 
     # ------------------------------------------------------------ back
@@ -353,3 +356,7 @@ class CommandLedger:
 
 def _read_nothing(_waiter: Waiter, _command: Command) -> bool:
     return False
+
+
+def _claim_nothing() -> None:
+    pass

@@ -98,6 +98,7 @@ class AgentProcess:
         self._popen: subprocess.Popen[bytes] | None = None
         self._stdout = Stdout(self._pump, on_lines, borrowing, on_oversize, self._end_of_stdout)
         self.read_here = self._stdout.read_here
+        self.claim_stdout = self._stdout.claim
         self._stderr = -1
         # Held by who may write directly. piweb-io writes the head of the queue without it: while
         # there is a head, nobody else writes, and only piweb-io takes heads away. Re-entrant: a

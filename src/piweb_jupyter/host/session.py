@@ -222,6 +222,7 @@ class AgentSession:
                 start=False,
             )
             self.ledger.read_answer = process.read_here
+            self.ledger.claim_answers = process.claim_stdout
         try:
             # Outside the lock: `piweb-io` spawns it, and a callback there may want the lock.
             process.start()

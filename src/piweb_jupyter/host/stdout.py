@@ -21,6 +21,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ..wire.lines import LineSplitter
+from ..wire.spin import SpinWait
 from .pump import READABLE, Pump, Timer
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Borrowing(Protocol):
 
 
 class Stdout:
-    """One agent's stdout, cut into lines. `read_here` is for any thread, the rest for `piweb-io`.
+    """One agent's stdout, cut into lines. `read_here` and `claim` are for any
+    thread, the rest for `piweb-io`.
 
     Args:
         on_lines: Takes in the lines of one read, on piweb-io.
@@ -92,10 +94,15 @@ class Stdout:
         # for it. A `with` lets go of it whatever happens; `acquire` and `release` would not.
         self._lock = threading.Lock()
         self._lent = False
+        self._wait = SpinWait()
         self._chunks: deque[bytes] = deque()
         self._wished = False  # somebody waits, and would have read
         self._borrowed = False  # since piweb-io looked
         self._claimed = False  # somebody waits for piweb-io to read
+
+    @property
+    def is_lent(self) -> bool:
+        return self._lent
 
     def open(self, fd: int) -> None:
         self.fd = fd
@@ -175,6 +182,12 @@ class Stdout:
             self._pump.watch(self.fd, READABLE, self._on_ready)
         return True
 
+    def claim(self) -> None:
+        """Have piweb-io read soon: somebody else than a waiting thread is to be told."""
+        if self._lent:
+            self._claimed = True
+            self._pump.call_soon(self._recall_soon)
+
     def _recall_soon(self) -> None:
         self.recall()  # or, if somebody reads, at the next look
 
@@ -218,7 +231,8 @@ class Stdout:
         take_answers = self._borrowing.take_answers
         deadline = 0.0
         poll = waiter.poll_with(fd)
-        while ready := poll(_PATIENCE):
+        wait = self._wait
+        while ready := wait(poll, _PATIENCE):
             if ready[0][0] != fd:
                 return False  # woken
             try:

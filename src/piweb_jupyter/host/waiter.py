@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable
+
+from ..wire.spin import Poll
 
 __all__ = ["Waiter", "take_waiter"]
 
@@ -35,7 +36,7 @@ class Waiter:
     def wake(self) -> None:
         os.write(self._fd, _ONE)
 
-    def poll_with(self, fd: int) -> Callable[[float], list[tuple[int, int]]]:
+    def poll_with(self, fd: int) -> Poll:
         """What waits, so many milliseconds, until it is woken or `fd` can be read; it says which:
         if both, that it is woken comes first."""
         poll = self._poll

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 
 from ..wire.lines import LineSplitter
+from ..wire.spin import Poll, SpinWait
 from .writer import Writer
 
 __all__ = ["Reader"]
@@ -28,6 +30,8 @@ class Reader:
         writer: Writer,
     ) -> None:
         self._fd = fd
+        self._poll = _poll_of(fd)
+        self._wait = SpinWait()
         self._writer = writer
         self._on_line = on_line
         self._splitter = LineSplitter(on_oversize=on_oversize)
@@ -59,12 +63,21 @@ class Reader:
         while True:
             self.idle = True
             try:
+                if self._poll is not None:
+                    self._wait(self._poll, None)
                 return os.read(self._fd, _CHUNK)
             except BlockingIOError:
-                import select
-
-                select.select([self._fd], [], [])
+                continue  # a host may have made its end non-blocking, and with it ours
             except OSError:
                 return b""
             finally:
                 self.idle = False
+
+
+def _poll_of(fd: int) -> Poll | None:
+    """None where a pipe cannot be polled (Windows)."""
+    if not hasattr(select, "poll"):
+        return None
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return poll.poll
