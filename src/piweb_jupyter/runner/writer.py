@@ -26,6 +26,9 @@ HOLD_TIME = 0.005
 # As many lines wait at most while they are held: about what is joined.
 _HELD = 32
 
+# Then what goes into one system call is written. A few lines that are left over wait for the next.
+_KEPT = 16
+
 
 class Writer:
     """Writes lines to a file descriptor. `on_broken` is called once, when nobody reads any more."""
@@ -89,7 +92,10 @@ class Writer:
     def flush(self) -> None:
         """Send what has been put, by whomever."""
         waiting = self._waiting
-        if self._holders and len(waiting) < _HELD and _thread.get_ident() in self._holders:
+        if self._holders and _thread.get_ident() in self._holders:
+            if len(waiting) >= _HELD:
+                with self._out:
+                    self._drain(_KEPT)
             return
         while waiting or self._rest is not None:
             with self._out:
@@ -127,9 +133,9 @@ class Writer:
         self._out.release()
         return True
 
-    def _drain(self) -> None:
+    def _drain(self, keep: int = 0) -> None:
         waiting = self._waiting
-        while waiting or self._rest is not None:
+        while len(waiting) > keep or self._rest is not None:
             # Whatever is raised in here, the next to flush finds all that is not yet written.
             rest = self._rest
             if rest is not None:
