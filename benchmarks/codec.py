@@ -14,16 +14,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict
 
 from piweb_jupyter.host.transcript import Op, Transcript
-from piweb_jupyter.wire.frames import (
-    Cause,
-    StateFrame,
-    SurfaceCommand,
-    decode_frame,
-    decode_host_line,
-    encode_state,
-    encode_surface_command,
-)
-from piweb_jupyter.wire.rpc import Event
+from piweb_jupyter.wire.events import Event
+from piweb_jupyter.wire.frames import Cause, StateFrame, decode_frame, encode_state
+from piweb_jupyter.wire.host_frames import SurfaceCommand, decode_host_line, encode_surface_command
 
 from .report import Figure, note
 from .visits import Comparison, Scale, summarise

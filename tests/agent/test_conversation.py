@@ -15,7 +15,7 @@ from piweb_jupyter.runner import conversation, llm
 from piweb_jupyter.runner.backend import ModelEvent, ModelRequest, ModelStop, ModelUsage
 from piweb_jupyter.runner.chat import text_of as message_text
 from piweb_jupyter.runner.model import ModelError, ModelRef, describe_model
-from piweb_jupyter.wire.rpc import ContentDelta, ContentEnd, ContentStart
+from piweb_jupyter.wire.events import ContentDelta, ContentEnd, ContentStart
 from tests.agent.talk import PATIENCE, Talk, TalkingChild, messages, order, summary, text_of
 
 RESPONSE = ["message_start assistant", "text_start 0", "text_delta 0", "text_end 0"]

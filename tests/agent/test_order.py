@@ -15,8 +15,8 @@ from piweb_jupyter.runner import llm
 from piweb_jupyter.runner.backend import ModelEvent, ModelRequest, ModelStop
 from piweb_jupyter.runner.chat import text_of as message_text
 from piweb_jupyter.runner.model import ModelRef, describe_model
+from piweb_jupyter.wire.events import ContentDelta, ContentStart
 from piweb_jupyter.wire.json import loads
-from piweb_jupyter.wire.rpc import ContentDelta, ContentStart
 from tests.agent.talk import PATIENCE, Talk, messages, order
 
 RECORDED = Path(__file__).parents[1] / "wire" / "recorded" / "pi"

@@ -18,7 +18,8 @@ from piweb_jupyter.agent import Context, Surface, create_surface, define_agent
 from piweb_jupyter.runner.outcome import Outcome
 from piweb_jupyter.runner.runtime import Runtime
 from piweb_jupyter.runner.writer import Writer
-from piweb_jupyter.wire.frames import SurfaceCommand, decode_frame
+from piweb_jupyter.wire.frames import decode_frame
+from piweb_jupyter.wire.host_frames import SurfaceCommand
 from piweb_jupyter.wire.lines import LineSplitter
 from tests.agent.child import PATIENCE
 

@@ -10,7 +10,7 @@ import pytest
 
 import piweb_jupyter as piweb
 from piweb_jupyter.notebook.sessions import drop_sessions, get_sessions
-from piweb_jupyter.wire.rpc import ToolStart
+from piweb_jupyter.wire.events import ToolStart
 from tests.interop.conftest import Pi
 
 # An extension of the directory's own. It runs only if the directory is trusted.

@@ -12,7 +12,7 @@ from piweb_jupyter.errors import RequestError, SurfaceCommandError, TurnError
 from piweb_jupyter.host.news import SessionNews
 from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.sources.spec import LaunchSpec
-from piweb_jupyter.wire.rpc import ToolStart
+from piweb_jupyter.wire.events import ToolStart
 from tests.interop.conftest import Pi
 
 PATIENCE = 60.0

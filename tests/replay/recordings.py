@@ -16,7 +16,7 @@ from piweb_jupyter.errors import ProtocolError
 from piweb_jupyter.host.mirror import StateMirror
 from piweb_jupyter.host.questions import Question, Questions
 from piweb_jupyter.host.transcript import Message, Transcript
-from piweb_jupyter.wire import frames, rpc
+from piweb_jupyter.wire import events, frames, rpc
 from piweb_jupyter.wire.lines import LineSplitter
 from tests.host.chat_copy import ChatCopy
 
@@ -26,7 +26,7 @@ RECORDED = Path(__file__).parents[1] / "wire" / "recorded"
 
 CHUNKINGS = ("whole", "lines", "1", "7", "utf8", "64k")
 
-_EVENTS = get_args(rpc.Event)
+_EVENTS = get_args(events.Event)
 _REPLACING = ("new_session", "switch_session", "fork", "clone")
 
 

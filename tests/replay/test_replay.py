@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from piweb_jupyter.host.transcript import Transcript
+from piweb_jupyter.wire.events import ContentDelta, Event
 from piweb_jupyter.wire.frames import CommandResult, decode_frame
 from piweb_jupyter.wire.lines import LineSplitter
-from piweb_jupyter.wire.rpc import ContentDelta, Event
 from tests.replay.compact import compact, compact_meta
 from tests.replay.recordings import (
     CHUNKINGS,

@@ -12,6 +12,7 @@ from piweb_jupyter.host.feed import INTERVAL, Feed
 from piweb_jupyter.host.pages import EVENT_BYTES, EVENT_PATIENCE
 from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.wire import rpc
+from piweb_jupyter.wire.events import ContentDelta, MessageStart
 from tests.host.chat_copy import ChatCopy
 from tests.views.parts import KEY, Clock, RecordingView, drain, put_state, quiet_session
 
@@ -305,9 +306,9 @@ def test_an_operation_is_told_as_it_was_when_it_happened(
 ) -> None:
     chat.hello("p")
     drain(chat, clock)
-    session.chat.take_event(rpc.MessageStart({"role": "assistant", "content": []}))
+    session.chat.take_event(MessageStart({"role": "assistant", "content": []}))
     for word in ("one ", "two ", "three"):
-        session.chat.take_event(rpc.ContentDelta("text", 0, word))
+        session.chat.take_event(ContentDelta("text", 0, word))
     drain(chat, clock, 0.1)
     [events] = view.take("events")
     message = next(item for item in events["body"] if item[0] == "message")
@@ -342,9 +343,9 @@ def test_every_page_ends_with_the_transcript_whatever_is_lost_on_the_way(
     for _ in range(3000):
         match rng.choices(["write", "note", "tick", "hello", "big"], weights=[40, 10, 40, 1, 1])[0]:
             case "write" if streaming:
-                session.chat.take_event(rpc.ContentDelta("text", 0, rng.choice(["a ", "b\n"])))
+                session.chat.take_event(ContentDelta("text", 0, rng.choice(["a ", "b\n"])))
             case "write":
-                session.chat.take_event(rpc.MessageStart({"role": "assistant", "content": []}))
+                session.chat.take_event(MessageStart({"role": "assistant", "content": []}))
                 streaming = True
             case "note":
                 note(session, "n")

@@ -6,20 +6,23 @@ import orjson
 import pytest
 
 from piweb_jupyter.errors import ProtocolError
-from piweb_jupyter.wire import frames
+from piweb_jupyter.wire import frames, host_frames
+from piweb_jupyter.wire.events import OtherEvent
 from piweb_jupyter.wire.frames import (
     Cause,
     CommandResult,
-    OtherHostFrame,
     RunnerReady,
     StateFrame,
-    StateSet,
-    SurfaceCommand,
     SurfaceDeclared,
     decode_frame,
+)
+from piweb_jupyter.wire.host_frames import (
+    OtherHostFrame,
+    StateSet,
+    SurfaceCommand,
     decode_host_line,
 )
-from piweb_jupyter.wire.rpc import OtherEvent, Response, RpcCommand, UiAnswer
+from piweb_jupyter.wire.rpc import Response, RpcCommand, UiAnswer
 from piweb_jupyter.wire.surface import CommandSpec, SurfaceSpec
 
 
@@ -152,7 +155,7 @@ def test_an_unknown_type_is_an_event_not_an_error() -> None:
 
 
 def test_a_command_carries_pi_webs_fields_and_never_a_name() -> None:
-    line = frames.encode_surface_command(
+    line = host_frames.encode_surface_command(
         SurfaceCommand("c1", "demo", "increment", {"by": 2}, "cell", 4)
     )
     assert orjson.loads(line) == {
@@ -177,9 +180,9 @@ def test_a_command_carries_pi_webs_fields_and_never_a_name() -> None:
 @pytest.mark.parametrize("name", ["demo", "50%", '%d"%s', "dömain"])
 @pytest.mark.parametrize("args", [None, {"by": "%b"}, [1]])
 def test_a_filled_template_is_the_line_that_is_encoded(name: str, args: Any) -> None:
-    filled = frames.command_template(name, name, "user") % (7, frames.encode_args(args))
+    filled = host_frames.command_template(name, name, "user") % (7, host_frames.encode_args(args))
     assert decode_host_line(filled) == SurfaceCommand("c7", name, name, args, "user")
-    whole = frames.encode_surface_command(SurfaceCommand("c7", name, name, args, "user"))
+    whole = host_frames.encode_surface_command(SurfaceCommand("c7", name, name, args, "user"))
     assert orjson.loads(filled) == orjson.loads(whole)
     cause = frames.Cause("c7", name, "user")
     state = frames.state_template(name) % (b'"%d"', 7, frames.encode_cause(cause))
@@ -246,7 +249,7 @@ def test_whatever_is_no_pi_web_frame_is_a_command_for_pi() -> None:
 
 def test_a_preference_without_a_value_is_told_from_null() -> None:
     assert decode_host_line(b'{"type":"piweb_state_set","key":"k"}') == StateSet("k", None, False)
-    assert decode_host_line(frames.encode_state_set("k", b"null")) == StateSet("k", None, True)
+    assert decode_host_line(host_frames.encode_state_set("k", b"null")) == StateSet("k", None, True)
 
 
 def test_an_answer_to_a_question_is_read_as_it_is_written() -> None:

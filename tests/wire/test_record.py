@@ -9,8 +9,8 @@ from dataclasses import field as dataclass_field
 
 import pytest
 
+from piweb_jupyter.wire.events import AgentEnd, AgentStart, ContentDelta
 from piweb_jupyter.wire.record import Record, field
-from piweb_jupyter.wire.rpc import AgentEnd, AgentStart, ContentDelta
 from piweb_jupyter.wire.surface import CommandSpec
 
 

@@ -9,31 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from piweb_jupyter.errors import ProtocolError
-from piweb_jupyter.wire import rpc
-from piweb_jupyter.wire.frames import decode_frame, decode_host_line
-from piweb_jupyter.wire.rpc import (
-    ContentDelta,
-    ContentEnd,
-    ContentError,
-    ContentStart,
-    Response,
-    RpcCommand,
-    UiAnswer,
-    UiRequest,
-)
+from piweb_jupyter.wire import events, rpc
+from piweb_jupyter.wire.events import ContentDelta, ContentEnd, ContentError, ContentStart
+from piweb_jupyter.wire.frames import decode_frame
+from piweb_jupyter.wire.host_frames import decode_host_line
+from piweb_jupyter.wire.rpc import Response, RpcCommand, UiAnswer, UiRequest
 
 MESSAGE = {"role": "assistant", "content": [{"type": "text", "text": "hi \u2028 😀"}]}
 CALL = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}}
 
-EVENTS: list[rpc.Event] = [
-    rpc.AgentStart(),
-    rpc.AgentEnd([MESSAGE], True),
-    rpc.AgentEnd(),
-    rpc.AgentSettled(True),
-    rpc.TurnStart(),
-    rpc.TurnEnd(MESSAGE, [{"role": "toolResult"}]),
-    rpc.MessageStart({"role": "user", "content": "hi"}),
-    rpc.MessageEnd(MESSAGE),
+EVENTS: list[events.Event] = [
+    events.AgentStart(),
+    events.AgentEnd([MESSAGE], True),
+    events.AgentEnd(),
+    events.AgentSettled(True),
+    events.TurnStart(),
+    events.TurnEnd(MESSAGE, [{"role": "toolResult"}]),
+    events.MessageStart({"role": "user", "content": "hi"}),
+    events.MessageEnd(MESSAGE),
     ContentStart("text", 0),
     ContentStart("thinking", 3),
     ContentStart("toolcall", 1, "c1", "bash"),
@@ -45,41 +38,41 @@ EVENTS: list[rpc.Event] = [
     ContentEnd("toolcall", 1, tool_call=CALL),
     ContentError("error", "500: no"),
     ContentError("aborted", "Request was aborted"),
-    rpc.ToolStart("c1", "bash", {"command": "ls"}),
-    rpc.ToolUpdate("c1", "bash", {}, {"content": []}),
-    rpc.ToolEnd("c1", "bash", {"content": []}, True),
-    rpc.ToolEnd("c1", "bash", {"content": []}, False, 12.5),
-    rpc.QueueUpdate(["a"], ["b", "c"]),
-    rpc.RetryStart(1, 3, 2000, "429"),
-    rpc.RetryEnd(True, 2),
-    rpc.RetryEnd(False, 3, "503"),
-    rpc.CompactionStart("manual"),
-    rpc.CompactionEnd("threshold", {"summary": "S"}),
-    rpc.CompactionEnd("overflow", None, True, True, "why"),
-    rpc.BashUpdate("b1", "out"),
-    rpc.BashUpdate(None, "out"),
-    rpc.SessionInfoChanged("name"),
-    rpc.ThinkingLevelChanged("high"),
-    rpc.ExtensionError("ext.ts", "turn_end", "boom"),
-    rpc.OtherEvent("brand_new", {"type": "brand_new", "x": [1]}),
+    events.ToolStart("c1", "bash", {"command": "ls"}),
+    events.ToolUpdate("c1", "bash", {}, {"content": []}),
+    events.ToolEnd("c1", "bash", {"content": []}, True),
+    events.ToolEnd("c1", "bash", {"content": []}, False, 12.5),
+    events.QueueUpdate(["a"], ["b", "c"]),
+    events.RetryStart(1, 3, 2000, "429"),
+    events.RetryEnd(True, 2),
+    events.RetryEnd(False, 3, "503"),
+    events.CompactionStart("manual"),
+    events.CompactionEnd("threshold", {"summary": "S"}),
+    events.CompactionEnd("overflow", None, True, True, "why"),
+    events.BashUpdate("b1", "out"),
+    events.BashUpdate(None, "out"),
+    events.SessionInfoChanged("name"),
+    events.ThinkingLevelChanged("high"),
+    events.ExtensionError("ext.ts", "turn_end", "boom"),
+    events.OtherEvent("brand_new", {"type": "brand_new", "x": [1]}),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_an_event_reads_as_it_was_written(event: rpc.Event) -> None:
-    line = rpc.encode_event(event)
+def test_an_event_reads_as_it_was_written(event: events.Event) -> None:
+    line = events.encode_event(event)
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     assert decode_frame(line[:-1]) == event
 
 
 def test_every_kind_of_event_is_in_the_table_above() -> None:
-    assert {type(event) for event in EVENTS} == set(typing.get_args(rpc.Event))
+    assert {type(event) for event in EVENTS} == set(typing.get_args(events.Event))
 
 
 def test_no_other_object_passes_for_an_event() -> None:
     with pytest.raises(TypeError, match="no event"):
-        rpc.encode_event(Response("r", "x", True))  # type: ignore[arg-type]
+        events.encode_event(Response("r", "x", True))  # type: ignore[arg-type]
 
 
 def read(**fields: Any) -> Any:
@@ -135,15 +128,17 @@ def test_a_malformed_event_is_a_protocol_error_that_names_it(line: dict[str, Any
 
 
 def test_a_field_that_can_be_done_without_may_have_any_shape() -> None:
-    assert read(type="agent_end", messages=3, willRetry="yes") == rpc.AgentEnd()
-    assert read(type="agent_settled") == rpc.AgentSettled()
-    assert read(type="turn_end") == rpc.TurnEnd({})
-    assert read(type="queue_update", steering=["a", 1], followUp=None) == rpc.QueueUpdate(["a"], [])
-    assert read(type="auto_retry_start", attempt=True) == rpc.RetryStart(0, 0, 0, "")
-    assert read(type="compaction_end", aborted=1) == rpc.CompactionEnd("")
-    assert read(type="session_info_changed") == rpc.SessionInfoChanged("")
-    assert read(type="extension_error") == rpc.ExtensionError("", "", "")
-    ended = rpc.ToolEnd("c", "", None, False)
+    assert read(type="agent_end", messages=3, willRetry="yes") == events.AgentEnd()
+    assert read(type="agent_settled") == events.AgentSettled()
+    assert read(type="turn_end") == events.TurnEnd({})
+    assert read(type="queue_update", steering=["a", 1], followUp=None) == events.QueueUpdate(
+        ["a"], []
+    )
+    assert read(type="auto_retry_start", attempt=True) == events.RetryStart(0, 0, 0, "")
+    assert read(type="compaction_end", aborted=1) == events.CompactionEnd("")
+    assert read(type="session_info_changed") == events.SessionInfoChanged("")
+    assert read(type="extension_error") == events.ExtensionError("", "", "")
+    ended = events.ToolEnd("c", "", None, False)
     assert read(type="tool_execution_end", toolCallId="c", durationMs="1") == ended
     assert update(type="text_end", contentIndex=0) == ContentEnd("text", 0, "")
 
@@ -169,14 +164,14 @@ def test_a_broken_stream_says_why_in_whatever_form() -> None:
 
 def test_an_unknown_step_of_a_message_is_passed_on() -> None:
     event = update(type="citation_start", contentIndex=0)
-    assert isinstance(event, rpc.OtherEvent)
+    assert isinstance(event, events.OtherEvent)
     assert event.type == "message_update:citation_start"
 
 
 @given(st.sampled_from(["text", "thinking", "toolcall"]), st.integers(0, 1 << 40), st.text())
-def test_any_delta_survives_the_pipe(kind: rpc.ContentKind, index: int, text: str) -> None:
+def test_any_delta_survives_the_pipe(kind: events.ContentKind, index: int, text: str) -> None:
     event = ContentDelta(kind, index, text)
-    line = rpc.encode_event(event)
+    line = events.encode_event(event)
     assert line.count(b"\n") == 1
     assert decode_frame(line[:-1]) == event
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..wire.json import JSON
-from ..wire.rpc import Fields, UiRequest
+from ..wire.json import JSON, Fields
+from ..wire.rpc import UiRequest
 from .content import OUTPUT_LIMIT, compact_usage, cut
 from .messages import Op
 

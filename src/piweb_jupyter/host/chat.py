@@ -8,16 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import AgentExitedError, PiwebError, RequestError
-from ..wire.frames import ClearQueueResult, QuestionWithdrawn, RouteResult, encode_clear_queue
+from ..wire.events import AgentStart, Event
+from ..wire.frames import ClearQueueResult, QuestionWithdrawn, RouteResult
+from ..wire.host_frames import encode_clear_queue
 from ..wire.json import JSON
-from ..wire.rpc import (
-    TELL_METHODS,
-    AgentStart,
-    Event,
-    Response,
-    UiRequest,
-    encode_ui_answer,
-)
+from ..wire.rpc import TELL_METHODS, Response, UiRequest, encode_ui_answer
 from .messages import Op
 from .questions import Question, Questions
 from .requests import Request, Requests

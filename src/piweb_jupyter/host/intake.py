@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..errors import ProtocolError
-from ..wire import frames
+from ..wire import frames, host_frames
 from ..wire.frames import (
     ClearQueueResult,
     CommandFinished,
@@ -154,7 +154,7 @@ class Intake:
             case HostRequest(id_, method):
                 text = f"this host does not offer {method!r}"
                 refusal = {"code": "unsupported", "message": text}
-                session.write_quietly(frames.encode_host_result(id_, error=refusal))
+                session.write_quietly(host_frames.encode_host_result(id_, error=refusal))
             case StateFrame() | CommandResult():
                 raise AssertionError("taken before")
             case _:
@@ -166,4 +166,4 @@ class Intake:
         now = time.monotonic()
         if self._states_seen and now >= self._resync_at and session.epoch == self._epoch:
             self._resync_at = now + _RESYNC_PATIENCE
-            session.write_quietly(frames.encode_state_get())
+            session.write_quietly(host_frames.encode_state_get())

@@ -20,10 +20,8 @@ from ..errors import (
     StateValueError,
     SurfaceCommandError,
 )
-from ..wire.frames import (
-    CommandFinished,
-    CommandResult,
-    CommandStarted,
+from ..wire.frames import CommandFinished, CommandResult, CommandStarted
+from ..wire.host_frames import (
     SurfaceCommand,
     command_template,
     encode_args,

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..wire.json import JSON
-from ..wire.rpc import Fields
+from ..wire.json import JSON, Fields
 from .content import CUT, Part, shed, weight
 
 __all__ = ["ENDED", "MESSAGE_LIMIT", "TOTAL_LIMIT", "Message", "Messages", "Op", "Stream"]

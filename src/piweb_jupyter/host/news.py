@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..wire.rpc import Event
+from ..wire.events import Event
 from .callbacks import get_callbacks
 
 if TYPE_CHECKING:

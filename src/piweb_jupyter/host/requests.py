@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..errors import PiwebError, RequestError
-from ..wire.json import JSON
-from ..wire.rpc import READ_COMMANDS, Fields, Response, encode_rpc_command
+from ..wire.json import JSON, Fields
+from ..wire.rpc import READ_COMMANDS, Response, encode_rpc_command
 
 __all__ = ["LANE_PATIENCE", "Request", "Requests"]
 

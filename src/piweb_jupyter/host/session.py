@@ -21,7 +21,7 @@ from ..errors import (
     describe_exit,
 )
 from ..sources.spec import Fingerprint, LaunchSpec, list_changes
-from ..wire import frames
+from ..wire import host_frames
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import SurfaceSpec, domain_of, surface_key
 from .callbacks import get_callbacks
@@ -504,7 +504,7 @@ class AgentSession:
             SurfaceCommandError: (`forbidden`) For a key of a surface: only commands change those.
         """
         _refuse_surface_key(key)
-        self._write_when_ready(frames.encode_state_set(key, dumps_strict(value, key)))
+        self._write_when_ready(host_frames.encode_state_set(key, dumps_strict(value, key)))
 
     def delete_state(self, key: str) -> None:
         """Ask the agent to delete a preference.
@@ -513,7 +513,7 @@ class AgentSession:
             SurfaceCommandError: (`forbidden`) For a key of a surface.
         """
         _refuse_surface_key(key)
-        self._write_when_ready(frames.encode_state_delete(key))
+        self._write_when_ready(host_frames.encode_state_delete(key))
 
     # ------------------------------------------------------------ what its parts use
 

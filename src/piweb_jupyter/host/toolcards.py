@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..wire.json import JSON, dumps
-from ..wire.rpc import Fields, Response
+from ..wire.json import JSON, Fields, dumps
+from ..wire.rpc import Response
 from .content import CUT, OUTPUT_LIMIT, Part, cut, set_args, set_result, tool_part
 from .messages import ENDED, Messages, Op, Stream
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import threading
 from typing import TypeAlias
 
-from ..wire import rpc
-from ..wire.json import JSON, dumps, loads
+from ..wire import events, rpc
+from ..wire.json import JSON, Fields, dumps, loads
 from .ambient import Ambient
 from .content import notice_part, parts_of, text_part
 from .messages import Message, Messages, Op
@@ -116,11 +116,11 @@ class Transcript:
 
     # ------------------------------------------------------------ changing
 
-    def apply(self, event: rpc.Event) -> Ops:
+    def apply(self, event: events.Event) -> Ops:
         """Fold one event in. Unknown ones change nothing."""
         with self._lock:
             # Nine of ten events are deltas: 1 µs each this way.
-            if type(event) is rpc.ContentDelta:
+            if type(event) is events.ContentDelta:
                 stream = self._writing.streams.get(event.index)
                 if stream is not None and stream.kind == event.kind:
                     return self._messages.told(self._messages.grow(stream, event.delta))
@@ -203,55 +203,55 @@ class Transcript:
 
     # ------------------------------------------------------------ events
 
-    def _fold(self, event: rpc.Event) -> Ops:
+    def _fold(self, event: events.Event) -> Ops:
         self._writing.check()
         match event:
-            case rpc.ContentStart(kind, index, id_, name):
+            case events.ContentStart(kind, index, id_, name):
                 return self._writing.start_content(kind, index, id_, name)
-            case rpc.ContentDelta(kind, index, delta):
+            case events.ContentDelta(kind, index, delta):
                 return self._writing.grow(kind, index, delta)
-            case rpc.ContentEnd():
+            case events.ContentEnd():
                 return self._writing.end_content(event)
-            case rpc.ContentError(reason, error):
+            case events.ContentError(reason, error):
                 return self._writing.break_off(reason, error)
-            case rpc.MessageStart(message):
+            case events.MessageStart(message):
                 return self._writing.start(message)
-            case rpc.MessageEnd({"role": "toolResult"} as message):
+            case events.MessageEnd({"role": "toolResult"} as message):
                 return self._cards.take_message(message)
-            case rpc.MessageEnd(message):
+            case events.MessageEnd(message):
                 return self._writing.end(message)
-            case rpc.ToolStart(id_, name, args):
+            case events.ToolStart(id_, name, args):
                 return self._cards.start(id_, name, args)
-            case rpc.ToolUpdate(id_, name, args, partial):
+            case events.ToolUpdate(id_, name, args, partial):
                 return self._cards.update(id_, name, args, partial)
-            case rpc.ToolEnd(id_, name, result, is_error, duration):
+            case events.ToolEnd(id_, name, result, is_error, duration):
                 return self._cards.end(id_, name, result, is_error, duration)
-            case rpc.AgentStart():
+            case events.AgentStart():
                 return self._start_run()
-            case rpc.AgentEnd(messages, will_retry):
+            case events.AgentEnd(messages, will_retry):
                 return self._end_run(messages, will_retry)
-            case rpc.AgentSettled(aborted):
+            case events.AgentSettled(aborted):
                 return self._settle(aborted)
-            case rpc.QueueUpdate(steering, follow_up):
+            case events.QueueUpdate(steering, follow_up):
                 return self._ambient.set(queue={"steering": steering, "followUp": follow_up})
-            case rpc.RetryStart(attempt, most, _, error):
+            case events.RetryStart(attempt, most, _, error):
                 return self._start_retry(attempt, most, error)
-            case rpc.RetryEnd(success, attempt, error):
+            case events.RetryEnd(success, attempt, error):
                 return self._end_retry(success, attempt, error)
-            case rpc.CompactionStart(reason):
+            case events.CompactionStart(reason):
                 return self._ambient.set(compacting=reason or "manual")
-            case rpc.CompactionEnd():
+            case events.CompactionEnd():
                 return self._end_compaction(event)
-            case rpc.BashUpdate(id_, delta):
+            case events.BashUpdate(id_, delta):
                 return self._bash.update(id_, delta)
-            case rpc.SessionInfoChanged(name):
+            case events.SessionInfoChanged(name):
                 return self._ambient.set_title(name, self._messages.seq)
-            case rpc.ThinkingLevelChanged(level):
+            case events.ThinkingLevelChanged(level):
                 return self._ambient.set(thinkingLevel=level)
-            case rpc.ExtensionError(path, about, error):
+            case events.ExtensionError(path, about, error):
                 where = f"{path} ({about})" if about else path
                 return self._note("error", f"An extension failed: {where}: {error}")
-            case rpc.OtherEvent("summarization_retry_scheduled", fields):
+            case events.OtherEvent("summarization_retry_scheduled", fields):
                 trial = f"{fields.get('attempt')} of {fields.get('maxAttempts')}"
                 why = fields.get("errorMessage")
                 return self._note("warning", f"Summarizing failed: {why}. Retry {trial}.")
@@ -325,7 +325,7 @@ class Transcript:
         error = error or "the model failed"
         return self._note("error", f"Gave up after attempt {attempt}: {error}", error)
 
-    def _end_compaction(self, event: rpc.CompactionEnd) -> Ops:
+    def _end_compaction(self, event: events.CompactionEnd) -> Ops:
         ops = self._ambient.set(compacting=None)
         if event.will_retry:
             ops += self._excuse("The conversation was summarized to make room.")
@@ -396,7 +396,7 @@ class Transcript:
                 return self._ambient.set(stats={key: data[key] for key in keys if key in data})
         return []
 
-    def _load(self, message: rpc.Fields) -> Ops:
+    def _load(self, message: Fields) -> Ops:
         match message.get("role"):
             case "user" | "custom" as role if not is_hidden(message):
                 self._messages.add(role, parts_of(message.get("content")), "done", message)

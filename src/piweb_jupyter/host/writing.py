@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..wire import rpc
-from ..wire.json import JSON
+from ..wire import events
+from ..wire.json import JSON, Fields
 from .ambient import Ambient
 from .content import (
     OUTPUT_LIMIT,
@@ -55,7 +55,7 @@ class Writing:
         if self.current is not None and self.current not in self._messages:
             self.forget()
 
-    def start(self, message: rpc.Fields) -> list[Op]:
+    def start(self, message: Fields) -> list[Op]:
         role = message.get("role")
         if role not in ("user", "assistant", "custom") or is_hidden(message):
             return []
@@ -69,7 +69,7 @@ class Writing:
         self.current = n
         return [*ops, self._messages.tell(n)]
 
-    def end(self, message: rpc.Fields) -> list[Op]:
+    def end(self, message: Fields) -> list[Op]:
         role = message.get("role")
         if role == "assistant":
             return self.end_assistant(message)
@@ -86,7 +86,7 @@ class Writing:
         self._messages.replace(n, parts)
         return [self._messages.tell(n)]
 
-    def end_assistant(self, message: rpc.Fields) -> list[Op]:
+    def end_assistant(self, message: Fields) -> list[Op]:
         ops: list[Op] = []
         n = self.answer
         if n is None:
@@ -96,7 +96,7 @@ class Writing:
         self.forget()
         return [*ops, self._messages.tell(n), *self._ambient.count_usage(message)]
 
-    def finish(self, n: int, message: rpc.Fields) -> None:
+    def finish(self, n: int, message: Fields) -> None:
         """Give an assistant's message its final form."""
         self._fill(n, message.get("content"))
         self._messages.close_streams(n)
@@ -197,7 +197,7 @@ class Writing:
                 ops.append(self._messages.tell_part(n, p))
         return ops
 
-    def end_content(self, event: rpc.ContentEnd) -> list[Op]:
+    def end_content(self, event: events.ContentEnd) -> list[Op]:
         ops: list[Op] = []
         stream = self.streams.get(event.index)
         if stream is None or stream.kind != event.kind:
@@ -233,6 +233,6 @@ class Writing:
         return [self._messages.tell(n)]
 
 
-def is_hidden(message: rpc.Fields) -> bool:
+def is_hidden(message: Fields) -> bool:
     """Whether an extension keeps this message out of the chat."""
     return message.get("role") == "custom" and message.get("display") is False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PiwebError
-from ..wire.rpc import ContentDelta, ToolEnd, ToolStart
+from ..wire.events import ContentDelta, ToolEnd, ToolStart
 
 if TYPE_CHECKING:
     from ..host.news import SessionNews

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Literal, Protocol, TypeAlias
 
+from ..wire.events import ContentDelta, ContentEnd, ContentStart
 from ..wire.record import Record, field
-from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
 from .model import Entry, Fields
 
 __all__ = [

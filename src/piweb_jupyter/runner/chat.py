@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+from ..wire.events import AgentEnd, AgentSettled, Event, QueueUpdate
 from ..wire.json import JSON
 from ..wire.record import Record, field
-from ..wire.rpc import AgentEnd, AgentSettled, Event, QueueUpdate
 from .model import NO_MODEL_INFO, STUB, Entry, Fields, ModelRef, describe_model
 
 __all__ = ["Chat", "Emit", "QueueKind", "QueueMode", "UserInput", "last_text", "text_of"]

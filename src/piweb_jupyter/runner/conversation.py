@@ -17,14 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AgentDefinitionError
+from ..wire.events import AgentStart, MessageEnd, MessageStart, TurnEnd, TurnStart
 from ..wire.json import JSON
-from ..wire.rpc import (
-    AgentStart,
-    MessageEnd,
-    MessageStart,
-    TurnEnd,
-    TurnStart,
-)
 from .backend import Backend, ModelRequest, clean_text
 from .chat import Chat, Emit, UserInput
 from .model import STUB, Fields, ModelError, ModelRef

@@ -15,8 +15,8 @@ import os
 from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..wire.events import ContentDelta, ContentEnd, ContentStart
 from ..wire.json import dumps
-from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
 from .backend import Backend, ModelEvent, ModelRequest, ModelStop, ModelUsage, ToolSpec
 from .model import Entry, Fields, ModelError, ModelRef, describe_model
 from .offload import in_thread

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ProtocolError
-from ..wire.frames import (
+from ..wire.frames import encode_command_result
+from ..wire.host_frames import (
     ClearQueueRequest,
     CommandCancel,
     RouteRequest,
@@ -16,7 +17,6 @@ from ..wire.frames import (
     StateSet,
     SurfaceCommand,
     decode_host_line,
-    encode_command_result,
 )
 from ..wire.rpc import RpcCommand, UiAnswer
 from .report import report_failure, say

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..agent.definition import METHODS, Request
 from ..agent.models import encode_value
 from ..errors import StateValueError
-from ..wire.frames import RouteRequest, encode_declaration, encode_route_result
+from ..wire.frames import encode_declaration, encode_route_result
+from ..wire.host_frames import RouteRequest
 from .report import report_failure
 
 if TYPE_CHECKING:

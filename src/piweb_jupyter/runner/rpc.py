@@ -11,17 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import ProtocolError
-from ..wire.frames import ClearQueueRequest, encode_clear_queue_result
+from ..wire.events import Event, SessionInfoChanged, ThinkingLevelChanged, encode_event
+from ..wire.frames import encode_clear_queue_result
+from ..wire.host_frames import ClearQueueRequest
 from ..wire.json import JSON
-from ..wire.rpc import (
-    Event,
-    Response,
-    RpcCommand,
-    SessionInfoChanged,
-    ThinkingLevelChanged,
-    encode_event,
-    encode_response,
-)
+from ..wire.rpc import Response, RpcCommand, encode_response
 from ..wire.surface import domain_of, surface_key
 from .chat import Chat, QueueKind, QueueMode, UserInput, last_text, text_of
 from .model import NO_MODEL, STUB, THINKING_LEVELS, Fields, ModelError, ModelRef, describe_model

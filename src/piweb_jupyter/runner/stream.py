@@ -10,8 +10,8 @@ import asyncio
 import time
 from typing import Literal, TypeAlias
 
+from ..wire.events import ContentDelta, ContentEnd, ContentStart, MessageEnd, MessageStart
 from ..wire.json import loads
-from ..wire.rpc import ContentDelta, ContentEnd, ContentStart, MessageEnd, MessageStart
 from .backend import ModelEvent, ModelStop, ModelUsage, clean_text
 from .chat import Emit
 from .model import Fields

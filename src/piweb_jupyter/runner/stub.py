@@ -24,9 +24,9 @@ from typing import Literal
 
 import orjson
 
+from ..wire.events import ContentDelta, ContentEnd, ContentStart
 from ..wire.json import dumps
 from ..wire.record import Record, field
-from ..wire.rpc import ContentDelta, ContentEnd, ContentStart
 from .backend import ModelEvent, ModelRequest, ModelStop, ModelUsage
 from .chat import text_of
 from .model import STUB, Entry, Fields, ModelError, describe_model

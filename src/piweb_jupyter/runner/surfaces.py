@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..agent.surface import Command, Surface
 from ..errors import AgentDefinitionError
-from ..wire.frames import SurfaceCommand, encode_command_result, encode_surface_spec
+from ..wire.frames import encode_command_result, encode_surface_spec
+from ..wire.host_frames import SurfaceCommand
 from ..wire.json import JSON
 from ..wire.surface import Actor
 from .home import Home

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..agent.tools import Tool as AgentTool
 from ..agent.tools import ToolContext
 from ..errors import StateValueError, SurfaceCommandError
+from ..wire.events import ToolEnd, ToolStart, ToolUpdate
 from ..wire.json import JSON, dumps_strict, loads
-from ..wire.rpc import ToolEnd, ToolStart, ToolUpdate
 from .backend import ToolSpec, clean_text
 from .chat import Emit
 from .model import Fields

@@ -10,12 +10,12 @@ import orjson
 
 from ..errors import ProtocolError, StateValueError
 
-__all__ = ["JSON", "dumps", "dumps_strict", "loads", "reread", "strict_encoder"]
+__all__ = ["JSON", "Fields", "dumps", "dumps_strict", "loads", "reread", "strict_encoder"]
 
 JSON: TypeAlias = Any
+Fields: TypeAlias = dict[str, JSON]
 
 _STRICT = orjson.OPT_STRICT_INTEGER
-_REPLACEMENT = "\ufffd"
 
 loads = orjson.loads
 
