@@ -92,6 +92,20 @@ def test_a_view_that_breaks_does_not_silence_the_others(
     assert "ZeroDivisionError" in caplog.text
 
 
+class Onlooker:
+    """Wants to know of changes, and has no pages."""
+
+    def refresh(self) -> None: ...
+
+
+def test_a_view_is_given_only_what_it_can_show(publisher: Publisher, session: AgentSession) -> None:
+    with pytest.raises(TypeError, match="draws no state"):
+        publisher.attach(session, Onlooker(), key=KEY)
+    with pytest.raises(TypeError, match="has no pages"):
+        publisher.attach(session, Onlooker(), chat=True)
+    publisher.attach(session, Onlooker())
+
+
 def test_the_thread_lives_while_there_is_a_view_and_comes_again_with_the_next(
     session: AgentSession,
 ) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..wire.json import JSON, dumps
 from ..wire.surface import surface_key
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .session import AgentSession
     from .transcript import Op, Transcript
 
-__all__ = ["Feed", "View"]
+__all__ = ["Feed", "Onlooker", "StateView", "View"]
 
 # A screen shows no more, and it is the sweet spot between lag and cost (10 to 60 Hz measured).
 INTERVAL = 1 / 30
@@ -40,17 +40,27 @@ TIPS = (2.0, 5.0)
 STAGE_DELAY = 0.05
 
 
-class View(Protocol):
-    """What is asked of a view. Every method is called on `piweb-publisher`, and only there."""
+class Onlooker(Protocol):
+    """Who is told that something about a session has changed. On `piweb-publisher`, always."""
 
     def refresh(self) -> None:
         """Look at the session again: lifecycle, title, model, declarations."""
 
-    def assign(self, held: Snapshot | None) -> None:
-        """Show this snapshot. It may be a tombstone; None if nothing was ever held."""
+
+@runtime_checkable
+class View(Onlooker, Protocol):
+    """An onlooker with pages, which say hello, ask and acknowledge."""
 
     def send(self, content: dict[str, JSON], buffers: list[bytes] | None = None) -> None:
         """Send one custom message to every page."""
+
+
+@runtime_checkable
+class StateView(View, Protocol):
+    """A view that draws a state."""
+
+    def assign(self, held: Snapshot | None) -> None:
+        """Show this snapshot. It may be a tombstone; None if nothing was ever held."""
 
 
 class Feed:
@@ -59,12 +69,15 @@ class Feed:
     `key` is the state it draws, None for none; with `chat` it follows the transcript and the open
     questions; `interval` is the least time between two refreshes. Nothing is queued while no page
     listens: a page that arrives asks for the present.
+
+    Raises:
+        TypeError: If the view is no `StateView` and there is a `key`, or no `View` with `chat`.
     """
 
     def __init__(
         self,
         session: AgentSession,
-        view: View,
+        view: Onlooker,
         wake: Callable[[], None],
         *,
         key: str | None = None,
@@ -73,6 +86,12 @@ class Feed:
     ) -> None:
         self.session = session
         self.view = view
+        self._send_message = view.send if isinstance(view, View) else None
+        self._assign = view.assign if isinstance(view, StateView) else None
+        if key is not None and self._assign is None:
+            raise TypeError(f"{view!r} draws no state")
+        if chat and self._send_message is None:
+            raise TypeError(f"{view!r} has no pages")
         self.key = key
         self.chat = chat
         self.detached = False
@@ -227,7 +246,8 @@ class Feed:
 
     def _send(self, message: Message) -> int:
         content, buffers = message
-        self.view.send(content, buffers)
+        assert self._send_message is not None  # no page has said hello to an onlooker
+        self._send_message(content, buffers)
         return 300 + sum(map(len, buffers))
 
     # ------------------------------------------------------------ snapshots
@@ -256,7 +276,8 @@ class Feed:
             # While states flow one tip stays where it is, the others move on with the last state.
             flowing = self._tips[:1] if len(self._tips) > len(TIPS) else [now + TIPS[0]]
             self._tips = [*flowing, *(now + after for after in TIPS)]
-        self.view.assign(held)
+        assert self._assign is not None
+        self._assign(held)
         return 300 if held is None else 300 + len(held.line)
 
     def _emit_tip(self, now: float) -> int:

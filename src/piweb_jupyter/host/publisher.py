@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from .feed import INTERVAL, Feed, View
+from .feed import INTERVAL, Feed, Onlooker
 
 if TYPE_CHECKING:
     from .command import Command
@@ -75,13 +75,17 @@ class Publisher:
     def attach(
         self,
         session: AgentSession,
-        view: View,
+        view: Onlooker,
         *,
         key: str | None = None,
         chat: bool = False,
         interval: float = INTERVAL,
     ) -> Feed:
-        """Deliver to `view` from now on: the snapshots of `key`, with `chat` the conversation."""
+        """Deliver to `view` from now on: the snapshots of `key`, with `chat` the conversation.
+
+        Raises:
+            TypeError: If it cannot show that; see `Feed`.
+        """
         feed = Feed(session, view, self._wake.set, key=key, chat=chat, interval=interval)
         with self._lock:
             self._feeds = (*self._feeds, feed)

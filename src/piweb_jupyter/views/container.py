@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from ..host.feed import Feed
-from ..host.mirror import Snapshot
 from ..host.publisher import get_publisher
-from ..wire.json import JSON
 from . import fallback
 from .chat import ChatView
 from .picture import Pictures, show
@@ -69,12 +67,6 @@ class PiwebView(_Pane):
         if domains != self._domains:
             self._domains = domains
             self._pane.children = self._views.surfaces(domains)
-
-    def assign(self, held: Snapshot | None) -> None:
-        raise NotImplementedError("a container draws no state")
-
-    def send(self, content: dict[str, JSON], buffers: list[bytes] | None = None) -> None:
-        raise NotImplementedError("a container hears no messages")
 
     def close(self) -> None:
         if (feed := getattr(self, "_feed", None)) is not None:

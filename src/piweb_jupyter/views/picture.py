@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import IPython.display
 from ipywidgets import Widget
 
-from ..host.mirror import Snapshot
 from ..host.publisher import get_publisher
-from ..wire.json import JSON
 
 if TYPE_CHECKING:
     from ..host.session import AgentSession
@@ -75,12 +73,6 @@ class Pictures:
             if picture != before:
                 handle.update({"text/html": picture}, raw=True)
             self._painted.append((handle, paint, picture))
-
-    def assign(self, held: Snapshot | None) -> None:
-        raise NotImplementedError("pictures draw no single state")
-
-    def send(self, content: dict[str, JSON], buffers: list[bytes] | None = None) -> None:
-        raise NotImplementedError("pictures hear no messages")
 
     def close(self) -> None:
         get_publisher().detach(self._feed)

@@ -13,7 +13,6 @@ import traitlets as t
 from ..errors import PiwebError
 from ..host import letters
 from ..host.feed import Feed
-from ..host.mirror import Snapshot
 from ..host.publisher import get_publisher
 from .messages import AskLogs, Hello, PageMessage, Restart, Stop, decode_message
 from .picture import Pictures, show
@@ -135,9 +134,6 @@ class AgentView(OneWriter, anywidget.AnyWidget):
 
     def refresh(self) -> None:
         self.set_trait("info", self.describe())
-
-    def assign(self, held: Snapshot | None) -> None:
-        raise NotImplementedError(f"{type(self).__name__} draws no state")
 
     # ------------------------------------------------------------ from the pages
 
