@@ -10,6 +10,7 @@ PiwebError
 ├── AgentBusyError         it has stopped reading; the queue to it is full
 ├── SessionNotFoundError   no session of that name
 ├── SessionConflictError   the name is taken by another source or other options
+├── NestedWaitError        a finalizer or signal handler waits in the middle of ours
 ├── RequestError           the agent refused a conversation command
 ├── TurnError              a turn ended in an error
 ├── SurfaceCommandError    a surface command did not succeed
@@ -26,6 +27,7 @@ __all__ = [
     "AgentLaunchError",
     "AgentNotTrusted",
     "AgentStartError",
+    "NestedWaitError",
     "PiwebError",
     "ProtocolError",
     "RequestError",
@@ -108,6 +110,16 @@ class SessionNotFoundError(PiwebError):
 
 class SessionConflictError(PiwebError):
     """The name belongs to a session with another source or other options."""
+
+
+class NestedWaitError(PiwebError):
+    """A finalizer or a signal handler waits for an agent, and has interrupted what it waits for."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this code (a finalizer or a signal handler) has interrupted piweb-jupyter itself, so "
+            "that it cannot wait here; what it has asked for goes on: use `submit`, and wait later"
+        )
 
 
 class RequestError(PiwebError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +15,7 @@ from ..wire.rpc import TELL_METHODS, Response, UiRequest, encode_ui_answer
 from .messages import Op
 from .questions import Question, Questions
 from .requests import Request, Requests
+from .section import section
 from .summary import RunSummary
 from .transcript import Transcript
 from .turn import Turn
@@ -42,7 +42,7 @@ class Chat:
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
-        self._lock = threading.RLock()
+        self._lock = section()
         self._ids = itertools.count(1)
         self._turn: Turn | None = None
         self._results: dict[str, Callable[[], None]] = {}

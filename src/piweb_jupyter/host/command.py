@@ -20,6 +20,7 @@ from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
 from ..wire.surface import Actor
+from .section import STUCK_TIME, refuse_inside, wait_for
 from .waiter import Waiter, take_waiter
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class Command:
             if lock is None:
                 lock = self._lock = threading.Lock()
                 lock.acquire()
-        if not lock.acquire(timeout=-1 if timeout is None else timeout):
+        self._ledger.claim_answers()
+        if not wait_for(lock, timeout):
             raise TimeoutError(f"{self.domain}.{self.action} is {self.stage} after {timeout:g} s")
         lock.release()
 
@@ -151,7 +153,10 @@ class Command:
             if mine:
                 self._waiter = waiter
         if mine and not ledger.read_answer(waiter, self):
-            waiter.wait()  # interrupted, it is not used again: it may yet be woken
+            # Interrupted, it is not used again: it may yet be woken.
+            if not waiter.is_woken(STUCK_TIME):
+                refuse_inside()
+            waiter.wait()
         if self.stage != "lost":
             ledger.waiters.append(waiter)
         return self.done

@@ -7,7 +7,6 @@ acknowledge both, so a view is never sent more than its pages can take. No threa
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from . import letters
 from .letters import Message
 from .mirror import Snapshot
 from .pages import EVENT_BYTES, EVENT_PATIENCE, NOTHING, Pages, Version
+from .section import section
 
 if TYPE_CHECKING:
     from .command import Command
@@ -96,7 +96,7 @@ class Feed:
         self.chat = chat
         self.detached = False
         self._wake = wake
-        self._lock = threading.Lock()
+        self._lock = section()
         self._pages = Pages()
         self._letters: deque[Callable[[], Message]] = deque()
 

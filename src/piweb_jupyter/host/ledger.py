@@ -7,7 +7,6 @@ given before the agent is ready wait for it.
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from ..wire.host_frames import (
 from ..wire.json import JSON, dumps_strict
 from ..wire.surface import Actor, surface_key
 from .command import COMMAND_TIMEOUT, Command, JournalEntry, Stage, canonical, read_outcome
+from .section import section
 from .waiter import Waiter
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class CommandLedger:
     def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._ids = itertools.count(1)
-        self._lock = threading.Lock()
-        self.settling = threading.Lock()
+        self._lock = section()
+        self.settling = section()
         self.waiters: list[Waiter] = []
         self.pending: dict[str, Command] = {}
         self._templates: dict[tuple[str, str, Actor], bytes] = {}

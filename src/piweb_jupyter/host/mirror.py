@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 
 from ..wire.frames import Cause, StateFrame, read_cause
 from ..wire.json import JSON, loads
+from .section import section
 
 __all__ = ["Snapshot", "StateMirror"]
 
@@ -48,7 +48,7 @@ class StateMirror:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # held by who writes
+        self._lock = section()  # held by who writes
         self._snapshots: dict[str, Snapshot] = {}
         self._epoch = 0
         self.gaps = 0

@@ -6,13 +6,13 @@ The publisher and the watchers are ours and are called where the news arises, mo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..wire.events import Event
 from .callbacks import get_callbacks
+from .section import section
 
 if TYPE_CHECKING:
     from .command import Command
@@ -46,7 +46,7 @@ class News:
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
-        self._lock = threading.Lock()
+        self._lock = section()
         self._watchers: dict[str, tuple[Callable[[], None], ...]] = {}
         self._subscribers: tuple[Callable[[SessionNews], None], ...] = ()
         self.listener: SessionListener | None = None

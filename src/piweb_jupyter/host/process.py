@@ -22,6 +22,7 @@ from ..errors import AgentBusyError, AgentExitedError, AgentLaunchError, describ
 from .guard import Guard
 from .launch import Launch
 from .pump import READABLE, WRITABLE, Timer, get_pump
+from .section import section
 from .stdout import LEND_TIME, READ_SIZE, Borrowing, Stdout
 
 __all__ = ["EXIT_TIMEOUT", "TERM_TIMEOUT", "AgentProcess", "close_all"]
@@ -103,7 +104,7 @@ class AgentProcess:
         # Held by who may write directly. piweb-io writes the head of the queue without it: while
         # there is a head, nobody else writes, and only piweb-io takes heads away. Re-entrant: a
         # signal handler or a finalizer may send in the middle of a send.
-        self._lock = threading.RLock()
+        self._lock = section()
         self._stdin = -1
         self._queue: deque[bytes] = deque()
         self._bytes_in = self._bytes_out = 0
@@ -401,7 +402,7 @@ class AgentProcess:
 
     def _forget(self) -> None:
         """In a forked copy of the kernel: this agent is not ours."""
-        self._lock = threading.RLock()  # another thread may have held it at the fork
+        self._lock = section()  # another thread may have held it at the fork
         self._gone = threading.Event()
         self._gone.set()
         self._refusal = "the agent belongs to the process that this one was forked from"

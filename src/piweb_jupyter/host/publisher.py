@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from .feed import INTERVAL, Feed, Onlooker
+from .section import section
 
 if TYPE_CHECKING:
     from .command import Command
@@ -64,7 +65,7 @@ class Publisher:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = section()
         self._feeds: tuple[Feed, ...] = ()
         self._by_key: dict[tuple[AgentSession, str], tuple[Feed, ...]] = {}
         self._by_session: dict[AgentSession, tuple[Feed, ...]] = {}

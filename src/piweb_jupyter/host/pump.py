@@ -15,6 +15,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
+from .section import section, wait_for
+
 __all__ = ["Pump", "Timer", "get_pump"]
 
 _log = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ class Pump:
 
     def __init__(self) -> None:
         # Re-entrant: a finalizer or a signal handler may close an agent in the middle of anything.
-        self._lock = threading.RLock()
+        self._lock = section()
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
         self._poller: select.epoll | _Poll | None = None
@@ -134,7 +136,7 @@ class Pump:
                 done.release()
 
         self.call_soon(call)
-        done.acquire()
+        wait_for(done, None)
         ok, value = outcome[0]
         if not ok:
             raise value  # type: ignore[misc]  # the exception of fn
@@ -320,7 +322,7 @@ class Pump:
 
     def _forget(self) -> None:
         """In a forked copy: nothing was ever watched or asked for."""
-        self._lock = threading.RLock()  # another thread may have held it at the fork
+        self._lock = section()  # another thread may have held it at the fork
         self._thread = self._ident = None
         self._soon.clear()
         self._timers.clear()

@@ -6,12 +6,12 @@ page is reloaded. Each is answered exactly once, by whoever is first.
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field
 
 from ..wire.json import JSON
 from ..wire.rpc import QUESTION_METHODS, UiAnswer, UiRequest
+from .section import section
 
 __all__ = ["Question", "Questions"]
 
@@ -61,7 +61,7 @@ class Questions:
     """The open questions of one agent. Safe from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = section()
         self._open: dict[str, Question] = {}
 
     def __repr__(self) -> str:

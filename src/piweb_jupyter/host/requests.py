@@ -18,6 +18,7 @@ from typing import Protocol
 from ..errors import PiwebError, RequestError
 from ..wire.json import JSON, Fields
 from ..wire.rpc import READ_COMMANDS, Response, encode_rpc_command
+from .section import section, wait_for
 
 __all__ = ["LANE_PATIENCE", "Request", "Requests"]
 
@@ -67,7 +68,7 @@ class Request:
             RequestError: If the agent refused, or did not answer in time.
             AgentExitedError: If it died before it answered.
         """
-        if not self._lock.acquire(timeout=timeout):
+        if not wait_for(self._lock, timeout):
             raise RequestError(
                 self.command, f"the agent did not answer `{self.command}` within {timeout:g} s"
             )
@@ -100,7 +101,7 @@ class Requests:
     def __init__(self, write: Callable[[bytes], None], later: _Later) -> None:
         self._write = write
         self._later = later
-        self._lock = threading.Lock()
+        self._lock = section()
         self._ids = itertools.count(1)
         self._pending: dict[JSON, Request] = {}
         self._lane: deque[Request] = deque()

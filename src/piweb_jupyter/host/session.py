@@ -36,6 +36,7 @@ from .process import AgentProcess
 from .pump import Timer, get_pump
 from .questions import Questions
 from .requests import Request, Requests
+from .section import section
 from .surface import Channel, Surface
 from .transcript import Transcript
 from .turn import Turn
@@ -82,10 +83,10 @@ class AgentSession:
         self.ledger = CommandLedger(self)
         self.chat = Chat(self)
         self.declarations: dict[str, dict[str, JSON]] = {}
-        self.requests = Requests(self.write, self.later)
+        self.requests = Requests(self._write_request, self.later)
         self.requests.fail(AgentExitedError(None))
 
-        self._lock = threading.RLock()
+        self._lock = section()
         self._changed = threading.Condition(self._lock)
         self._process: AgentProcess | None = None
         self._fingerprint: Fingerprint = {}
@@ -528,6 +529,10 @@ class AgentSession:
         if process is None:
             raise self.gone() or AgentExitedError(None)
         process.send(line)
+
+    def _write_request(self, line: bytes) -> None:
+        self.ledger.claim_answers()  # piweb-io has to read what comes back
+        self.write(line)
 
     def write_quietly(self, line: bytes) -> None:
         """`write` where nobody waits: a failure goes to the log."""

@@ -9,6 +9,10 @@ read is kept until all of it was taken in, and piweb-io, which nobody interrupts
 `LEND_TIME` whether something is left over, or nobody borrows any more; then it takes the stdout
 back. What is left over is taken in again. That does no harm to what a borrower may take in, states
 and answers: the ones are known by their revision, the others by their id.
+
+A finalizer or a signal handler may interrupt the borrower and wait for an answer itself, on the
+same thread, so that the borrower does not go on before it has that. The loan ends then: the
+borrower finds that there is nothing to read from, and what it has read is left over.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ READ_SIZE = 65536  # larger reads are slower for small lines and no faster for l
 # unasked after the last command waits for two looks at most.
 LEND_TIME = 0.005
 _PATIENCE = LEND_TIME * 1000
+_SIZES = (READ_SIZE,)
 
 TakeLines: TypeAlias = Callable[[list[bytes]], None]
 TakeChunk: TypeAlias = Callable[[bytes], None]
@@ -64,6 +69,27 @@ class Borrowing(Protocol):
         """
 
 
+class _Loan:
+    """A stdout that may be borrowed, by one thread at a time."""
+
+    __slots__ = ("busy", "chunks", "fds", "owner")
+
+    def __init__(self, fds: list[int], chunks: deque[bytes]) -> None:
+        # The owner's lock is held around the other and tells whose that is, which piweb-io, for
+        # its part, takes without waiting. A `with` lets go whatever happens; `acquire` and
+        # `release` would not.
+        self.owner = threading.RLock()
+        self.busy = threading.Lock()
+        self.fds = fds  # the one to read from; none once the loan has ended
+        self.chunks = chunks
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether this very thread is the one that reads, below what it does now."""
+        # As threading.Condition asks its lock; nothing public tells.
+        return self.busy.locked() and self.owner._is_owned()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 class Stdout:
     """One agent's stdout, cut into lines. `read_here` and `claim` are for any
     thread, the rest for `piweb-io`.
@@ -90,19 +116,15 @@ class Stdout:
         self._splitter = LineSplitter(on_oversize=on_oversize)
         self._feed = self._splitter.feed
         self.fd = -1
-        # Held by the one who borrows, and by piweb-io while it takes back. piweb-io never waits
-        # for it. A `with` lets go of it whatever happens; `acquire` and `release` would not.
-        self._lock = threading.Lock()
-        self._lent = False
+        self._loan: _Loan | None = None
         self._wait = SpinWait()
-        self._chunks: deque[bytes] = deque()
         self._wished = False  # somebody waits, and would have read
         self._borrowed = False  # since piweb-io looked
         self._claimed = False  # somebody waits for piweb-io to read
 
     @property
     def is_lent(self) -> bool:
-        return self._lent
+        return self._loan is not None
 
     def open(self, fd: int) -> None:
         self.fd = fd
@@ -158,33 +180,36 @@ class Stdout:
         self._pump.unwatch(self.fd)
         self._borrowed = True
         self._claimed = False
-        self._lent = True
+        self._loan = _Loan([self.fd], deque())
         _keeper.add(self, self._pump)
 
     def recall(self) -> bool:
         """Take it back, if it is lent. False: somebody reads just now, and will have stopped in
         `LEND_TIME`."""
-        if not self._lent:
+        loan = self._loan
+        if loan is None:
             return True
-        if not self._lock.acquire(blocking=False):
+        if not loan.busy.acquire(blocking=False):
             return False
-        self._lent = False
-        self._lock.release()
+        self._loan = None
+        loan.busy.release()
         _keeper.discard(self)
         assert self._borrowing is not None
         try:
             self._borrowing.tell()
-            if self._chunks:
-                left = b"".join(self._chunks)
-                self._chunks.clear()
-                self._borrowing.take_again(self._feed(left))
+            if loan.chunks:
+                self._borrowing.take_again(self._feed(b"".join(loan.chunks)))
         finally:
             self._pump.watch(self.fd, READABLE, self._on_ready)
         return True
 
     def claim(self) -> None:
-        """Have piweb-io read soon: somebody else than a waiting thread is to be told."""
-        if self._lent:
+        """Have piweb-io read soon: somebody waits in another way than by reading here."""
+        loan = self._loan
+        if loan is not None:
+            if loan.is_interrupted:
+                loan.fds.clear()
+                self._loan = _Loan(loan.fds, loan.chunks)
             self._claimed = True
             self._pump.call_soon(self._recall_soon)
 
@@ -195,7 +220,8 @@ class Stdout:
         """Every `LEND_TIME` while it is lent: is that still of use?"""
         assert self._borrowing is not None
         self._borrowing.tell()
-        left_over = self._chunks and not self._lock.locked()
+        loan = self._loan
+        left_over = loan is not None and loan.chunks and not loan.busy.locked()
         if self._borrowed and not self._claimed and not left_over:
             self._borrowed = False
         else:
@@ -207,26 +233,28 @@ class Stdout:
         True: it has it, and nobody has woken or will wake `waiter`. False: it has been settled by
         another thread, or will be; in either case that one wakes.
         """
-        lent = self._lent
-        if not lent:
+        loan = self._loan
+        if loan is None:
             self._wished = self._borrowing is not None
             return False
-        if self._lock.locked():
+        if loan.busy.locked():
+            if loan.is_interrupted:
+                self.claim()
             self._claimed = True
             return False
-        with self._lock:
-            if not self._lent or self._chunks:
+        with loan.owner, loan.busy:
+            if self._loan is not loan or loan.chunks or not loan.fds:
                 self._claimed = True
                 return False
             self._borrowed = True
-            answered = self._read_until(waiter, wanted)
-            keep = answered and not self._claimed and not self._chunks
+            answered = self._read_until(loan, waiter, wanted)
+            keep = answered and not self._claimed and not loan.chunks
         if not keep:
             self._pump.call_soon(self._recall_soon)
         return answered
 
-    def _read_until(self, waiter: Waiter, wanted: object) -> bool:
-        fd, chunks = self.fd, self._chunks
+    def _read_until(self, loan: _Loan, waiter: Waiter, wanted: object) -> bool:
+        fd, fds, chunks = self.fd, loan.fds, loan.chunks
         assert self._borrowing is not None
         take_answers = self._borrowing.take_answers
         deadline = 0.0
@@ -236,10 +264,13 @@ class Stdout:
             if ready[0][0] != fd:
                 return False  # woken
             try:
-                # Read and kept in one step of the interpreter: an interrupt comes before or after.
-                chunks.extend(map(os.read, (fd,), (READ_SIZE,)))
+                # Whether to read, the reading and the keeping are one step of the interpreter: an
+                # interrupt comes before or after it.
+                chunks.extend(map(os.read, fds, _SIZES))
             except BlockingIOError:
                 continue
+            if not fds:
+                return False  # the loan has ended
             chunk = chunks[-1]
             if chunk.endswith(b"\n"):
                 lines = (chunk if len(chunks) == 1 else b"".join(chunks)).split(b"\n")
@@ -260,8 +291,7 @@ class Stdout:
 
     def forget(self) -> None:
         """In a forked copy of the kernel: it is not ours."""
-        self._lock = threading.Lock()  # another thread may have held it at the fork
-        self._lent = False
+        self._loan = None
         self.fd = -1
         _keeper.forget()
 

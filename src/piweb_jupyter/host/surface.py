@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 from ..wire.json import JSON
 from ..wire.surface import Actor, SurfaceSpec, surface_key
 from .command import COMMAND_TIMEOUT, Command, JournalEntry
+from .section import wait_for
 
 if TYPE_CHECKING:
     from .session import AgentSession
@@ -181,12 +182,13 @@ class Until(Generic[T]):
 
         unwatch = self._surface.session.news.watch(self._surface.key, wake)
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        self._surface.session.ledger.claim_answers()
         try:
             while True:
                 if found := self._look():
                     return found
-                left = -1.0 if deadline is None else deadline - time.monotonic()
-                if (deadline is not None and left <= 0) or not lock.acquire(timeout=left):
+                left = None if deadline is None else deadline - time.monotonic()
+                if (left is not None and left <= 0) or not wait_for(lock, left):
                     raise self._late()
         finally:
             unwatch()

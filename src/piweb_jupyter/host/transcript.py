@@ -16,7 +16,6 @@ aborted`. `content.py` makes the parts, `ambient.py` the meta fields.
 
 from __future__ import annotations
 
-import threading
 from typing import TypeAlias
 
 from ..wire import events, rpc
@@ -24,6 +23,7 @@ from ..wire.json import JSON, Fields, dumps, loads
 from .ambient import Ambient
 from .content import notice_part, parts_of, text_part
 from .messages import Message, Messages, Op
+from .section import section
 from .summary import RunSummary, ToolCall, summarise
 from .toolcards import BashRuns, ToolCards, stored_bash
 from .writing import Writing, is_hidden
@@ -37,7 +37,7 @@ class Transcript:
     """The conversation as a chat shows it. One thread changes it; any thread may read it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = section()
         self._messages = Messages()
         self._cards = ToolCards(self._messages, self._home)
         self._bash = BashRuns(self._messages)

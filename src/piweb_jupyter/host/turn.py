@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import PiwebError, TurnError
+from .section import section, wait_for
 from .summary import RunSummary
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Turn:
         self.start = start
         self._lock = threading.Lock()
         self._lock.acquire()
-        self._guard = threading.Lock()
+        self._guard = section()
         self._callbacks: list[Callable[[Turn], None]] = []
         self._summary: RunSummary | None = None
         self._failure: PiwebError | None = None
@@ -90,7 +91,8 @@ class Turn:
             TimeoutError: If `timeout` seconds passed; the turn goes on.
         """
         try:
-            if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            self._chat.session.ledger.claim_answers()
+            if not wait_for(self._lock, timeout):
                 raise TimeoutError(f"the turn is still running after {timeout:g} s")
         except KeyboardInterrupt:
             self._chat.abort()
