@@ -280,3 +280,14 @@ def test_interrupts_aimed_at_who_reads_lose_no_answer_and_no_state() -> None:
     assert report.stdout == (
         "hits=1500 unsettled=0 wrong=0 twice=0 missing=0 pending=0 gaps=0 right=True told=True\n"
     ), report.stderr
+
+
+@pytest.mark.parametrize("kind", ["signal", "finalizer"])
+def test_code_that_interrupts_who_reads_may_wait_for_answers_too(kind: str) -> None:
+    report = subprocess.run(
+        [sys.executable, AGENTS / "nested_caller.py", kind, "500"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.stdout == "failures=[] pending=0 right=True\n", report.stderr

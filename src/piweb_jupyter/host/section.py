@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["STUCK_TIME", "refuse_inside", "section", "wait_for"]
 
 # Seconds after which a wait asks whether it can ever end. Piweb-io stands still as long.
-STUCK_TIME = 0.2
+STUCK_TIME = 0.05
 
 _sections: list[weakref.ref[RLock]] = []
 

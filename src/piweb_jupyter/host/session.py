@@ -201,7 +201,7 @@ class AgentSession:
             self._failure = None
             self.declarations = {}
             self.catalogue.begin_epoch(epoch)
-            self.requests = Requests(self.write, self.later)
+            self.requests = Requests(self._write_request, self.later)
             stale = self.mirror.begin_epoch(epoch)
             self.changes = ()
             self._fingerprint = self.spec.take_fingerprint()

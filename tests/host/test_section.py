@@ -1,0 +1,79 @@
+"""Waiting in the middle of ours, as a finalizer may try."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from piweb_jupyter.errors import NestedWaitError
+from piweb_jupyter.host.section import STUCK_TIME, section, wait_for
+from piweb_jupyter.host.surface import Surface
+from tests.host.opening import Open, opener
+
+PATIENCE = 20.0
+
+WAITS: dict[str, Callable[[Surface], object]] = {
+    "run": lambda surface: surface.run("increment"),
+    "result with a timeout": lambda surface: surface.submit("increment").result(PATIENCE),
+    "request": lambda surface: (surface.submit("increment"), surface.session.request("get_state")),
+    "turn": lambda surface: (surface.submit("increment"), surface.session.prompt("hi").wait()),
+}
+
+
+@pytest.fixture
+def open_() -> Iterator[Open]:
+    with opener() as open_:
+        yield open_
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_wait_that_can_never_end_says_so_and_what_it_asked_for_goes_on(
+    open_: Open, wait: Callable[[Surface], object]
+) -> None:
+    surface = open_("counter").surface("demo")
+    surface.run("echo")
+    with surface.session.ledger.settling, pytest.raises(NestedWaitError, match="use `submit`"):
+        wait(surface)
+    surface.until(lambda state: state["count"] == 1, timeout=PATIENCE)
+    assert surface.run("increment") == {"count": 2}
+
+
+def test_a_wait_goes_on_for_as_long_as_it_may_where_nothing_is_held() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    begun = threading.Event()
+
+    def release() -> None:
+        begun.wait()
+        lock.release()
+
+    helper = threading.Thread(target=release, name="release")
+    helper.start()
+    assert not wait_for(lock, STUCK_TIME * 1.5)
+    assert not wait_for(lock, 0)
+    begun.set()
+    assert wait_for(lock, None)
+    helper.join()
+
+
+def test_only_who_holds_one_is_inside() -> None:
+    mine, theirs = section(), section()
+    lock = threading.Lock()
+    lock.acquire()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with theirs:
+            held.set()
+            done.wait()
+
+    holder = threading.Thread(target=hold, name="hold")
+    holder.start()
+    held.wait()
+    assert not wait_for(lock, STUCK_TIME * 1.5)
+    with mine, mine, pytest.raises(NestedWaitError):
+        wait_for(lock, PATIENCE)
+    done.set()
+    holder.join()
