@@ -72,7 +72,7 @@ from tests.agent.talk import Lines
 from piweb_jupyter.agent import create_surface, define_agent
 from piweb_jupyter.runner.rpc import RpcLoop
 from piweb_jupyter.runner.runtime import Runtime
-from piweb_jupyter.wire.frames import decode_host_line
+from piweb_jupyter.wire.host_frames import decode_host_line
 
 writer = Lines()
 demo = create_surface("demo", {"count": 0})

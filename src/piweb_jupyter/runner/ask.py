@@ -31,7 +31,7 @@ class Ask:
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Future[UiAnswer]]] = {}
 
     # ------------------------------------------------------------ questions

@@ -64,7 +64,7 @@ class Chat:
         for ref in (model, STUB):
             if ref is not None:
                 self._infos[ref] = describe_model(ref)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._entries: list[Entry] = []
         self._counter = 0
         self._steering: deque[UserInput] = deque()

@@ -56,7 +56,7 @@ class Home:
         self.cancel_spawned = self._spawned.cancel
         self.cancel_spawned_by = self._spawned.cancel_of
         # Held for a moment, to decide whose turn it is.
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._busy = False
         self._gated = False
         self._waiting: deque[Outcome] = deque()

@@ -20,7 +20,7 @@ class LoopThread:
     """One thread, `piweb-agent-loop`, for `async def` handlers, spawned work, the conversation."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False

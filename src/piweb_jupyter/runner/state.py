@@ -26,10 +26,19 @@ class StateEntry:
         self.now: tuple[bytes | None, int, bytes, bool] = (None, -1, b"", False)
 
     def put(self, value: bytes, cause: bytes = b"") -> None:
-        """Record a value and line up its frame; the caller flushes the writer."""
-        rev = self.now[1] + 1
-        self.now = (value, rev, cause, False)
-        self.line_up(self.template % (value, rev, cause))
+        """Record a value and line up its frame; the caller flushes the writer.
+
+        A finalizer may do the same in the middle of this: all that makes an object comes before the
+        look, and from there to the end nothing of Python's runs in between.
+        """
+        while True:
+            rev = self.now[1] + 1
+            now = (value, rev, cause, False)
+            line = self.template % (value, rev, cause)
+            if self.now[1] < rev:
+                break
+        self.now = now
+        self.line_up(line)
 
     def put_again(self, key: str) -> None:
         """Line up the present frame once more."""
@@ -46,7 +55,7 @@ class StateStore:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._entries: dict[str, StateEntry] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def open(self, key: str) -> StateEntry:
         """The entry of a key, for whoever is to be its only writer."""
@@ -63,9 +72,14 @@ class StateStore:
         """Record that there is no value: the key is gone, or was set to none."""
         with self._lock:
             entry = self._open(key)
-            rev = entry.now[1] + 1
-            entry.now = (None, rev, b"", deleted)
-            self._writer.put(encode_state(key, rev, None, deleted=deleted))
+            while True:  # as in `StateEntry.put`
+                rev = entry.now[1] + 1
+                now = (None, rev, b"", deleted)
+                line = encode_state(key, rev, None, deleted=deleted)
+                if entry.now[1] < rev:
+                    break
+            entry.now = now
+            self._writer.put(line)
 
     def rev(self, key: str) -> int:
         """The revision last sent, or -1."""

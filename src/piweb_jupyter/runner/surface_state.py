@@ -62,12 +62,17 @@ class SurfaceState:
                 # It may have changed the old state in place before it failed.
                 self._state = self._surface.decode(self._encoded)
                 raise
-            self._state, self._encoded, self._touched = state, encoded, True
             # As `StateEntry.put` has it; a call costs a tenth of all this.
             entry = self._entry
-            rev = entry.now[1] + 1
-            entry.now = (encoded, rev, cause, False)
-            self._line_up(self._template % (encoded, rev, cause))
+            while True:
+                rev = entry.now[1] + 1
+                now = (encoded, rev, cause, False)
+                line = self._template % (encoded, rev, cause)
+                if entry.now[1] < rev:
+                    break
+            self._state, self._encoded, self._touched = state, encoded, True
+            entry.now = now
+            self._line_up(line)
         self._flush()
         return state
 

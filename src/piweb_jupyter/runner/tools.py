@@ -230,7 +230,7 @@ class RunningCall:
         self._began = time.monotonic()
         self._ran = False
         # Held while an update is written, so that none follows the end.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._waiting: Fields | None = None
         self._told_at = 0.0
         self._result: ToolResult | None = None

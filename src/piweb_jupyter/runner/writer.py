@@ -40,7 +40,8 @@ class Writer:
         self._waiting: deque[bytes] = deque()
         self.put: Callable[[bytes], None] = self._waiting.append
         """Give a line its place in the order; `flush` sends it. Never waits."""
-        self._out = _thread.allocate_lock()
+        # Re-entrant for who asks, not for who writes: see `flush`.
+        self._out = threading.RLock()
         self._rest: memoryview | None = None
         # The threads whose lines wait; how often there was one; and who looks after them.
         self._holders: set[int] = set()
@@ -90,8 +91,15 @@ class Writer:
                 wake.set()
 
     def flush(self) -> None:
-        """Send what has been put, by whomever."""
+        """Send what has been put, by whomever.
+
+        In the middle of another flush of this thread (a finalizer of the author's sets a state, and
+        finalizers run anywhere) it is that one which sends it, when it goes on.
+        """
         waiting = self._waiting
+        # What threading.Condition asks its lock; nothing public tells.
+        if self._out._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+            return
         if self._holders and _thread.get_ident() in self._holders:
             if len(waiting) >= _HELD:
                 with self._out:
@@ -170,7 +178,7 @@ class Writer:
         self.on_broken = None
         self._rest = None
         self._waiting.clear()
-        self._out = _thread.allocate_lock()
+        self._out = threading.RLock()
         os.close(self._fd)
 
 
