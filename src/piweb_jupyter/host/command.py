@@ -198,13 +198,10 @@ class Command:
             raise
         return self.result(0)
 
-    def is_awaited(self, *, by_anybody: bool) -> bool:
-        """Whether somebody has to be told of the outcome, besides the thread with the waiter."""
-        return (
-            self._lock is not None
-            or self._callbacks is not None
-            or (by_anybody and self._waiter is not None)
-        )
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody has to be told of the outcome."""
+        return not (self._waiter is None and self._lock is None and self._callbacks is None)
 
     def settle(
         self, stage: Stage, data: JSON = None, error: PiwebError | None = None
@@ -221,6 +218,25 @@ class Command:
         if self._lock is not None:
             self._lock.release()
         return waiter, callbacks
+
+    def settle_unheard(
+        self, by_waiter: bool, stage: Stage, data: JSON, error: PiwebError | None
+    ) -> bool:
+        """`settle`, if nobody has to be told; False: somebody has. With `by_waiter` it is called by
+        the one thread that waits, which sees for itself.
+        """
+        if (
+            self.stage in _FINAL
+            or self._lock is not None
+            or self._callbacks is not None
+            or not (by_waiter or self._waiter is None)
+        ):
+            return False
+        self.data = data
+        self.error = error
+        self.stage = stage
+        self._waiter = None
+        return True
 
     def entry(self) -> JournalEntry:
         """This command as an entry of the journal."""

@@ -254,10 +254,9 @@ class CommandLedger:
             data = None
             stage, error = read_outcome(result)
         with self.settling:
-            if command.done or command.is_awaited(by_anybody=command is not wanted):
-                return None
             command.rev_after = self._session.mirror.rev(command.key)
-            command.settle(stage, data, error)
+            if not command.settle_unheard(command is wanted, stage, data, error):
+                return None
         if len(command.frame) > _KEEP_BYTES:
             command.frame = b""
         self._finished.append(command)
@@ -282,10 +281,7 @@ class CommandLedger:
 
     def is_awaited(self) -> bool:
         """Whether somebody waits to be told of a pending command's outcome."""
-        return any(
-            command.watched or command.is_awaited(by_anybody=True)
-            for command in list(self.pending.values())
-        )
+        return any(command.watched or command.is_awaited for command in list(self.pending.values()))
 
     def fail_all(self, error: PiwebError) -> None:
         """The agent is gone: every pending command is lost."""

@@ -97,13 +97,15 @@ class Writer:
         finalizers run anywhere) it is that one which sends it, when it goes on.
         """
         waiting = self._waiting
+        holds = self._holders and _thread.get_ident() in self._holders
+        if holds and len(waiting) < _HELD:
+            return
         # What threading.Condition asks its lock; nothing public tells.
         if self._out._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
             return
-        if self._holders and _thread.get_ident() in self._holders:
-            if len(waiting) >= _HELD:
-                with self._out:
-                    self._drain(_KEPT)
+        if holds:
+            with self._out:
+                self._drain(_KEPT)
             return
         while waiting or self._rest is not None:
             with self._out:
