@@ -32,8 +32,9 @@ def open_() -> Iterator[Open]:
 def test_a_wait_that_can_never_end_says_so_and_what_it_asked_for_goes_on(
     open_: Open, wait: Callable[[Surface], object]
 ) -> None:
-    surface = open_("counter").surface("demo")
-    surface.run("echo")
+    session = open_("counter")
+    surface = session.surface("demo")
+    session.request("get_state")  # from here on piweb-io reads; who reads himself can wait
     with surface.session.ledger.settling, pytest.raises(NestedWaitError, match="use `submit`"):
         wait(surface)
     surface.until(lambda state: state["count"] == 1, timeout=PATIENCE)

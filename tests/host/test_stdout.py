@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from piweb_jupyter.errors import AgentExitedError, SurfaceCommandError
+from piweb_jupyter.errors import AgentExitedError, NestedWaitError, SurfaceCommandError
 from piweb_jupyter.host import stdout
 from piweb_jupyter.host.command import Command
 from piweb_jupyter.host.pump import get_pump
@@ -226,6 +227,19 @@ def test_a_command_that_takes_its_time_is_waited_for_in_the_other_way(open_: Ope
     timer.join()
     assert reads.here == here
     lent(surface)
+
+
+def test_who_reads_himself_waits_for_nobody_and_may_hold_what_piweb_io_wants(open_: Open) -> None:
+    surface = open_("counter").surface("demo")
+    deadline = time.monotonic() + PATIENCE
+    answer = None
+    while answer is None:
+        lent(surface)
+        with suppress(NestedWaitError), surface.session.ledger.settling:
+            answer = surface.run("echo", "inside")
+        # Taken back in between, if not.
+        assert time.monotonic() < deadline, "nobody could read while he held it"
+    assert answer["args"] == "inside"
 
 
 def test_many_threads_at_once_each_get_their_own_answers(open_: Open) -> None:
