@@ -382,7 +382,7 @@ def test_pi_webs_options_are_taken_and_unknown_ones_noted(launch: Launch, tmp_pa
         *("--model", "stub", "--source-meta", "{}", "--no-skills", "--no-extensions", "--new"),
     ).ready()
     assert child.run("where") == [str(tmp_path / "elsewhere"), "s1"]
-    assert "unknown argument '--new' was passed over" in child.said
+    child.wait_said("unknown argument '--new' was passed over")
 
 
 def test_an_agent_may_be_a_directory_with_an_entry_in_pyproject(tmp_path: Path) -> None:
