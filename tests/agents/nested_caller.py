@@ -47,9 +47,9 @@ class Nested:
         ]
 
     def _await_state(self, surface: Surface) -> None:
-        surface.submit("increment")
         rev = surface.rev
-        surface.until(lambda _: surface.rev > rev, timeout=PATIENCE)
+        surface.submit("increment")
+        surface.until(lambda _: surface.rev > rev, timeout=PATIENCE).wait()
 
     def run(self, frame: FrameType | None) -> None:
         reading = was_reading(frame)

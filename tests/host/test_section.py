@@ -1,4 +1,4 @@
-"""Waiting in the middle of ours, as a finalizer may try."""
+"""Waiting in the middle of ours, or on piweb-io, as a finalizer may try."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from piweb_jupyter.errors import NestedWaitError
+from piweb_jupyter.host.pump import get_pump
 from piweb_jupyter.host.section import STUCK_TIME, section, wait_for
+from piweb_jupyter.host.session import AgentSession
 from piweb_jupyter.host.surface import Surface
 from tests.host.opening import Open, opener
 
 PATIENCE = 20.0
+
+
+def counted(surface: Surface) -> object:
+    return surface.until(lambda state: state["count"] == 1, timeout=PATIENCE).wait()
+
 
 WAITS: dict[str, Callable[[Surface], object]] = {
     "run": lambda surface: surface.run("increment"),
@@ -20,6 +27,8 @@ WAITS: dict[str, Callable[[Surface], object]] = {
     "request": lambda surface: (surface.submit("increment"), surface.session.request("get_state")),
     "turn": lambda surface: (surface.submit("increment"), surface.session.prompt("hi").wait()),
 }
+# For a state alone, who holds this lock does wait.
+WAITS_ON_IO = WAITS | {"until": lambda surface: (surface.submit("increment"), counted(surface))}
 
 
 @pytest.fixture
@@ -37,8 +46,51 @@ def test_a_wait_that_can_never_end_says_so_and_what_it_asked_for_goes_on(
     session.request("get_state")  # from here on piweb-io reads; who reads himself can wait
     with surface.session.ledger.settling, pytest.raises(NestedWaitError, match="use `submit`"):
         wait(surface)
-    surface.until(lambda state: state["count"] == 1, timeout=PATIENCE)
+    counted(surface)
     assert surface.run("increment") == {"count": 2}
+
+
+@pytest.mark.parametrize("wait", WAITS_ON_IO.values(), ids=WAITS_ON_IO)
+def test_piweb_io_waits_for_nothing_that_it_brings(
+    open_: Open, wait: Callable[[Surface], object]
+) -> None:
+    surface = open_("counter").surface("demo")
+    surface.run("echo")
+    with pytest.raises(NestedWaitError, match="use `submit`"):
+        get_pump().run(lambda: wait(surface))
+    counted(surface)
+    assert surface.run("increment") == {"count": 2}
+
+
+def test_piweb_io_may_look_whether_it_is_done(open_: Open) -> None:
+    command = open_("counter").surface("demo").submit("hold")
+    with pytest.raises(TimeoutError):
+        get_pump().run(lambda: command.result(0))
+
+
+def test_a_start_is_not_waited_for_inside(open_: Open) -> None:
+    session = open_("counter", "--silent", ready=False)
+    with session.ledger.settling, pytest.raises(NestedWaitError):
+        session.wait_ready()
+    with pytest.raises(NestedWaitError):
+        get_pump().run(session.wait_ready)
+
+
+@pytest.mark.parametrize("end", [AgentSession.stop, AgentSession.close])
+@pytest.mark.parametrize("where", ["piweb-io", "inside"])
+def test_an_end_is_asked_for_and_not_waited_for_where_that_cannot_be(
+    open_: Open, end: Callable[[AgentSession], None], where: str
+) -> None:
+    session = open_("doomed", "stubborn")
+    if where == "piweb-io":
+        get_pump().run(lambda: end(session))
+    else:
+        with session.ledger.settling:
+            end(session)
+    assert session.lifecycle == "ended"
+    assert session.pid is not None
+    end(session)
+    assert session.pid is None
 
 
 def test_a_wait_goes_on_for_as_long_as_it_may_where_nothing_is_held() -> None:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
+from .section import may_wait, section
+
 __all__ = ["QUEUE_SIZE", "CallbackThread", "Report", "get_callbacks"]
 
 logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ class CallbackThread:
     """
 
     def __init__(self) -> None:
-        self._wake = threading.Condition()
+        self._wake = threading.Condition(section())
         self._queue: deque[_Call] = deque()
         self._keyed: dict[Hashable, tuple[Any, ...]] = {}
         self._holders = 0
@@ -47,13 +49,13 @@ class CallbackThread:
     def release(self) -> None:
         """A session has gone. With the last one, what is queued is still run, then the thread ends.
 
-        Joined here, for at most 2 s: a callback of the user's may be stuck.
+        Joined here, if one may wait, for at most 2 s: a callback of the user's may be stuck.
         """
         with self._wake:
             self._holders -= 1
             thread = self._thread if self._holders == 0 else None
             self._wake.notify()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not threading.current_thread() and may_wait():
             thread.join(2.0)
 
     def call(

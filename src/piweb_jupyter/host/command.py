@@ -20,7 +20,7 @@ from ..errors import PiwebError, SurfaceCommandError
 from ..wire.frames import CommandResult
 from ..wire.json import JSON
 from ..wire.surface import Actor
-from .section import STUCK_TIME, refuse_inside, wait_for
+from .section import STUCK_TIME, refuse_bringer, refuse_inside, wait_for
 from .waiter import Waiter, take_waiter
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class Command:
     def _wait_alone(self) -> bool:
         """Wait in the quickest way. False: another thread does, or the system has no such way."""
         ledger = self._ledger
+        refuse_bringer()
         waiter = take_waiter(ledger.waiters)
         if waiter is None:
             return False

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-from .section import section, wait_for
+from .section import bringing, section, wait_for
 
 __all__ = ["Pump", "Timer", "get_pump"]
 
@@ -232,7 +232,8 @@ class Pump:
             assert self._poller is not None
             poll = self._poller.poll
         try:
-            self._serve(poll)
+            with bringing():
+                self._serve(poll)
         finally:
             with self._lock:
                 if self._ident == threading.get_ident():
@@ -385,10 +386,12 @@ _pump_lock = threading.Lock()
 def get_pump() -> Pump:
     """The pump of this process."""
     global _pump
-    with _pump_lock:
-        if _pump is None:
-            _pump = Pump()
-        return _pump
+    if _pump is None:
+        made = Pump()
+        with _pump_lock:
+            if _pump is None:
+                _pump = made
+    return _pump
 
 
 def _after_fork_in_child() -> None:

@@ -36,7 +36,7 @@ from .process import AgentProcess
 from .pump import Timer, get_pump
 from .questions import Questions
 from .requests import Request, Requests
-from .section import section
+from .section import may_wait, refuse_inside, section, wait_for
 from .surface import Channel, Surface
 from .transcript import Transcript
 from .turn import Turn
@@ -243,6 +243,8 @@ class AgentSession:
             AgentExitedError: If it is not running.
             TimeoutError: If `timeout` seconds passed.
         """
+        if self.lifecycle == "starting":
+            refuse_inside()
         with self._changed:
             if not self._changed.wait_for(lambda: self.lifecycle != "starting", timeout):
                 raise TimeoutError(f"{self.name} is not ready after {timeout:g} s")
@@ -271,7 +273,10 @@ class AgentSession:
             return True
 
     def stop(self) -> None:
-        """End the agent; the session, its transcript and its last snapshots stay. At most 6 s."""
+        """End the agent; the session, its transcript and its last snapshots stay. At most 6 s.
+
+        A finalizer that has interrupted us cannot wait for that; it goes on at once.
+        """
         self.stop_soon()
         self._wait_process()
 
@@ -299,11 +304,14 @@ class AgentSession:
             self._restarter.start()
 
     def close(self) -> None:
-        """End the agent and let go of everything. Idempotent; at most 6 s."""
+        """End the agent and let go of everything. Idempotent; at most 6 s.
+
+        A finalizer that has interrupted us cannot wait for that; it goes on at once.
+        """
         self.close_soon()
         self._wait_process()
         restarter = self._restarter
-        if restarter is not None and restarter is not threading.current_thread():
+        if restarter is not None and restarter is not threading.current_thread() and may_wait():
             restarter.join(_STOP_TIMEOUT)
 
     def close_soon(self) -> None:
@@ -329,7 +337,7 @@ class AgentSession:
 
     def _wait_process(self) -> None:
         process = self._process
-        if process is not None:
+        if process is not None and may_wait():
             process.wait(_STOP_TIMEOUT)
 
     def _on_slow_start(self, epoch: int) -> None:
@@ -454,9 +462,10 @@ class AgentSession:
 
     def clear_queue(self, timeout: float = 5.0) -> tuple[list[str], list[str]]:
         """Take back the queued messages: (steering, follow-ups). Blocks, at most `timeout` s."""
-        done = threading.Event()
-        texts = self.chat.take_queue(done.set)
-        done.wait(timeout)
+        done = threading.Lock()
+        done.acquire()
+        texts = self.chat.take_queue(done.release)
+        wait_for(done, timeout)
         return texts
 
     def set_model(self, model: str, timeout: float = 30.0) -> None:

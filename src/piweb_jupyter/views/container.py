@@ -131,13 +131,13 @@ def _is_open(view: ipywidgets.Widget | None) -> bool:
 # A session has no place for its views, since `host` knows no Jupyter. Whoever forgets a session
 # closes them.
 _all_views: dict[AgentSession, _SessionViews] = {}
-_all_views_lock = threading.Lock()
+_all_views_lock = threading.RLock()
 
 
 def _views_of(session: AgentSession) -> _SessionViews:
     with _all_views_lock:
         if session not in _all_views:
-            _all_views[session] = _SessionViews(session)
+            _all_views.setdefault(session, _SessionViews(session))
         return _all_views[session]
 
 
