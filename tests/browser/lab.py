@@ -71,6 +71,7 @@ _DO = """async code => {
 _CURRENT = "window.jupyterapp.shell.currentWidget"
 
 # An idle kernel answers in milliseconds; what has not come by then is lost.
+_MOST_RELOADS = 2
 _ECHO_LIMIT_MS = 10_000
 
 
@@ -248,10 +249,22 @@ class NotebookPage:
         self.wait_ready(wait_for_kernel=wait_for_kernel)
 
     def wait_ready(self, *, wait_for_kernel: bool = True) -> None:
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=PAGE_LIMIT_MS)
+        self._wait_loaded(wait_for_kernel=wait_for_kernel)
+        for _ in range(_MOST_RELOADS if wait_for_kernel else 0):
+            if self._has_echo():
+                return
+            self.page.reload(wait_until="domcontentloaded")
+            self._wait_loaded(wait_for_kernel=True)
+        if wait_for_kernel and not self._has_echo():
+            raise AssertionError("the kernel is idle and answers nothing")
+
+    def _wait_loaded(self, *, wait_for_kernel: bool) -> None:
+        # Attached, not visible: the first cell may be scrolled out of sight.
+        self.page.wait_for_selector(
+            ".jp-Notebook .jp-Cell", state="attached", timeout=PAGE_LIMIT_MS
+        )
         if wait_for_kernel:
             self.wait_kernel("idle")
-            self._expect_echo()
 
     def wait_kernel(self, status: str, timeout_s: float = 60) -> None:
         self.page.wait_for_function(
@@ -260,12 +273,13 @@ class NotebookPage:
             timeout=timeout_s * 1000,
         )
 
-    def _expect_echo(self) -> None:
-        """Have a request answered, so that the next one is not the first.
+    def _has_echo(self) -> bool:
+        """Whether a request is answered, so that the next one is not the first.
 
         The status of a kernel is known before its connection stands, and now and then a request
         that is sent in that moment is never answered: the cell stays at `[*]` beside an idle
-        kernel, with nothing of ours in it.
+        kernel, with nothing of ours in it. Sometimes that connection never answers; a person loads
+        the page again then, and so does `wait_ready`.
         """
         for _ in range(3):
             if self.page.evaluate(
@@ -275,8 +289,8 @@ class NotebookPage:
                 ])""",
                 _ECHO_LIMIT_MS,
             ):
-                return
-        raise AssertionError("the kernel is idle and answers nothing")
+                return True
+        return False
 
     # -- cells ------------------------------------------------------------------------------
 
