@@ -71,8 +71,8 @@ _DO = """async code => {
 _CURRENT = "window.jupyterapp.shell.currentWidget"
 
 # An idle kernel answers in milliseconds; what has not come by then is lost.
-_MOST_RELOADS = 2
 _ECHO_LIMIT_MS = 10_000
+_MOST_RELOADS = 2
 
 
 class Server:
