@@ -54,8 +54,8 @@ def test_a_prompt_that_meets_an_agent_at_work_steers_it(open_: Open, comms: Comm
     present(page)
     ask(page, "wait")
     ask(page, "and this", id_="page.2")
+    comms.wait(lambda: page.items("queued") == [["queued", "page.2"]])
     comms.wait(lambda: session.transcript.meta["queue"]["steering"] == ["and this"])
-    assert page.items("queued") == [["queued", "page.2"]]
     assert page.items("refused") == []
 
 
