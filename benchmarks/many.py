@@ -67,7 +67,7 @@ def _against_one(
             (rate(alone, more), rate(sessions, rounds))
             if turn % 2
             else (rate(sessions, rounds), rate(alone, more))[::-1]
-            for turn in range(scale.at_most(12).pairs)
+            for turn in range(scale.pairs)
         ]
     )
 
