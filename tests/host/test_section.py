@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -66,6 +67,23 @@ def test_piweb_io_may_look_whether_it_is_done(open_: Open) -> None:
     command = open_("counter").surface("demo").submit("hold")
     with pytest.raises(TimeoutError):
         get_pump().run(lambda: command.result(0))
+
+
+@pytest.mark.parametrize("where", ["piweb-io", "inside"])
+def test_what_was_queued_comes_back_where_nobody_may_wait(open_: Open, where: str) -> None:
+    session = open_("counter")
+    session.prompt("wait")
+    session.steer("and this")
+    deadline = time.monotonic() + PATIENCE
+    while session.transcript.meta["queue"]["steering"] != ["and this"]:
+        session.request("get_state")  # its answer comes behind the news of the queue
+        assert time.monotonic() < deadline
+    if where == "piweb-io":
+        texts = get_pump().run(session.clear_queue)
+    else:
+        with session.ledger.settling:
+            texts = session.clear_queue()
+    assert texts == (["and this"], [])
 
 
 def test_a_start_is_not_waited_for_inside(open_: Open) -> None:

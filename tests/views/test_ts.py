@@ -1,8 +1,12 @@
-"""Runs the tests of the views' pure TypeScript modules, in the Node that bundles them."""
+"""Runs the tests of the views' pure TypeScript modules, in the Node that bundles them.
+
+And sees that our `package.json` does not change what other packages' scripts in the venv are.
+"""
 
 from __future__ import annotations
 
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import hatch_build
@@ -35,3 +39,17 @@ def test_the_modules_that_need_no_document_do_what_they_say(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_jupyterlabs_own_script_in_our_venv_is_no_module_because_of_us() -> None:
+    """JupyterLab runs it when it starts; it said in a traceback that it could not."""
+    node, _ = hatch_build.find_node()
+    builder = find_spec("jupyter_builder")
+    assert builder is not None
+    assert builder.origin is not None
+    yarn = Path(builder.origin).with_name("yarn.js")
+    done = subprocess.run(
+        [node, yarn, "--version"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout[0].isdigit()

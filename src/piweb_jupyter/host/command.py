@@ -119,6 +119,7 @@ class Command:
         Raises:
             SurfaceCommandError: If the command did not succeed (`code` says why).
             AgentExitedError: If the agent died before it answered.
+            NestedWaitError: If this is a finalizer that has interrupted us.
             TimeoutError: If `timeout` passed; the command goes on.
         """
         if self.stage not in _FINAL:

@@ -59,7 +59,7 @@ def may_wait() -> bool:
     """Whether this thread may wait for piweb-io: it is another one, and holds none of the locks."""
     if threading.get_ident() in _bringers:
         return False
-    for ref in _sections:
+    for ref in tuple(_sections):  # others may go meanwhile
         lock = ref()
         # What threading.Condition asks its lock; nothing public tells.
         if lock is not None and lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001

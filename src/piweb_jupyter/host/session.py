@@ -36,7 +36,7 @@ from .process import AgentProcess
 from .pump import Timer, get_pump
 from .questions import Questions
 from .requests import Request, Requests
-from .section import may_wait, refuse_inside, section, wait_for
+from .section import may_wait, refuse_inside, section
 from .surface import Channel, Surface
 from .transcript import Transcript
 from .turn import Turn
@@ -241,6 +241,7 @@ class AgentSession:
         Raises:
             AgentStartError: If it ended, or did not become ready, first.
             AgentExitedError: If it is not running.
+            NestedWaitError: If this is a finalizer that has interrupted us.
             TimeoutError: If `timeout` seconds passed.
         """
         if self.lifecycle == "starting":
@@ -461,11 +462,14 @@ class AgentSession:
         return self.chat.abort()
 
     def clear_queue(self, timeout: float = 5.0) -> tuple[list[str], list[str]]:
-        """Take back the queued messages: (steering, follow-ups). Blocks, at most `timeout` s."""
-        done = threading.Lock()
-        done.acquire()
-        texts = self.chat.take_queue(done.release)
-        wait_for(done, timeout)
+        """Take back the queued messages: (steering, follow-ups). Blocks, at most `timeout` s.
+
+        A finalizer that has interrupted us has them at once; the agent may still send one.
+        """
+        done = threading.Event()
+        texts = self.chat.take_queue(done.set)
+        if may_wait():
+            done.wait(timeout)
         return texts
 
     def set_model(self, model: str, timeout: float = 30.0) -> None:

@@ -91,6 +91,7 @@ class Surface:
         Raises:
             SurfaceCommandError: If it did not succeed; `code` says why.
             AgentExitedError: If the agent is, or became, gone.
+            NestedWaitError: If this is a finalizer that has interrupted us; use `submit` there.
         """
         command = self.session.ledger.submit(
             self.domain, action, kwargs or args, "cell", COMMAND_TIMEOUT

@@ -88,6 +88,7 @@ class Turn:
             TurnError: If it ended in an error of the model, the provider or the agent.
             AgentExitedError: If the agent died meanwhile.
             RequestError: If the agent refused the prompt.
+            NestedWaitError: If this is a finalizer that has interrupted us.
             TimeoutError: If `timeout` seconds passed; the turn goes on.
         """
         try:

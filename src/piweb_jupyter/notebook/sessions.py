@@ -65,7 +65,7 @@ class Sessions:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # a finalizer in the middle of this may use it, too
         self._entries: dict[str, _Entry] = {}
         self._current: str | None = None
         self._on_forget: list[Callable[[AgentSession], None]] = []
@@ -243,7 +243,7 @@ def _refuse_other(held: _Entry, wanted: LaunchSpec, name: str) -> None:
 
 
 _sessions: list[Sessions] = []
-_sessions_lock = threading.RLock()
+_sessions_lock = threading.RLock()  # as above
 
 
 def get_sessions() -> Sessions:

@@ -131,7 +131,7 @@ def _is_open(view: ipywidgets.Widget | None) -> bool:
 # A session has no place for its views, since `host` knows no Jupyter. Whoever forgets a session
 # closes them.
 _all_views: dict[AgentSession, _SessionViews] = {}
-_all_views_lock = threading.RLock()
+_all_views_lock = threading.RLock()  # a finalizer in the middle of this may show a session
 
 
 def _views_of(session: AgentSession) -> _SessionViews:

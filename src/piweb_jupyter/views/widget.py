@@ -114,7 +114,7 @@ class AgentView(OneWriter, anywidget.AnyWidget):
 
     def paint(self) -> str:
         """What a saved notebook shows in its place, as plain HTML."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: a widget's metaclass does not go with ABCMeta
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         bundle = super()._repr_mimebundle_(**kwargs)
